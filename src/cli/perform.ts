@@ -33,11 +33,12 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   const connection = connect(config, typed.command)
   const requests = await requestsFor(connection, operation, typed, view)
   const minNodes = readMinNodes(typed.command['min-nodes'], requests[0]?.query?.wait === 'applied')
+  const isDryRun = requests[0]?.query?.dry_run === true
   const { all, filter, 'sort-by': sortBy, watch: isWatched } = typed.command
   const areAllNeeded = Boolean(all || filter || sortBy)
   const send = (request: Call) =>
     areAllNeeded ? allPages(connection, operation.listField ?? '', request) : call(connection, request)
-  if (operation.method === 'DELETE' && !typed.command.yes) await confirmDeletion(requests)
+  if (operation.method === 'DELETE' && !typed.command.yes && !isDryRun) await confirmDeletion(requests)
   const [first] = requests
   if (operation.streams && first)
     return (await import('./commands/follow.ts')).follow(connection, first, view.output === 'json')
@@ -89,11 +90,21 @@ async function performAll(
   return code
 }
 
-async function show(operation: Operation, view: View, { path }: Call, text: string): Promise<void> {
+async function show(operation: Operation, view: View, { path, query }: Call, text: string): Promise<void> {
+  if (query?.dry_run === true && !['json', 'yaml'].includes(view.output)) return showDryRun(text)
   const shown = text && (await render(view, operation, text))
   if (shown) write(shown)
   else if (text && view.output === 'table') log('No results.')
   else if (view.output === 'table') write(`deleted ${path.slice(1)}`)
+}
+
+/** What a change would do. That nothing was done is not part of it: the differences may go to a file. */
+export async function showDryRun(text: string): Promise<void> {
+  const { describeDryRun, mayDecide } = await import('./output/differences.ts')
+  const result = JSON.parse(text)
+  write(describeDryRun(result))
+  log('This was a dry run: nothing was changed.')
+  if (mayDecide(result)) log('Which addresses the change would newly refuse or allow is not known.')
 }
 
 /** Asks only at a terminal: with input from a pipe there is no one to answer. */

@@ -12,16 +12,18 @@ import { operations } from '../operations.ts'
 import { write } from '../output/output.ts'
 import { isRef } from '../output/table.ts'
 import { log } from '../output/terminal.ts'
+import { showDryRun } from '../perform.ts'
 import type { ClientConfig } from '../profiles.ts'
 import { readResource } from '../resource.ts'
 
 const usageOf = (words: string) => `Edit a resource as YAML in your editor ($VISUAL, else $EDITOR, else vi).
 
 Usage
-  gatehouse ${words} edit <id>
+  gatehouse ${words} edit <id> [--dry-run]
 
 Only fields that you change are sent, and only if the resource has not changed meanwhile.
 A field that you remove is cleared. If the service refuses the change, your text is kept in a file.
+With --dry-run, shows what would change, and changes nothing.
 --profile, --timeout and --verbose are as for other commands.`
 
 type Json = Record<string, unknown>
@@ -31,7 +33,9 @@ export async function editCommand(config: ClientConfig, get: Operation, args: st
   const words = get.words.slice(0, -1).join(' ')
   const update = operations.find(({ path, method }) => path === get.path && method === 'PATCH')
   if (!update) throw usageFailure(`'gatehouse ${words}' has nothing that can be edited`)
-  const resource = await readResource(config, get, args, usageOf(words))
+  const isDryRun = args.includes('--dry-run')
+  const others = args.filter((arg) => arg !== '--dry-run')
+  const resource = await readResource(config, get, others, usageOf(words))
   if (!resource) return exits.ok.code
   const { connection, path, body, etag } = resource
   const editable = update.flags.flatMap(({ place, path: steps }) =>
@@ -49,13 +53,15 @@ export async function editCommand(config: ClientConfig, get: Operation, args: st
     const changes = changesOf(before, readFileSync(file, 'utf8'))
     if (Object.keys(changes).length === 0) log('Nothing was changed.')
     else {
-      await call(connection, {
+      const answer = await call(connection, {
         method: 'PATCH',
         path,
+        ...(isDryRun && { query: { dry_run: 'true' } }),
         ...(etag && { headers: { 'if-match': etag } }),
         body: JSON.stringify(changes),
       })
-      write(`changed ${path.slice(1)}: ${Object.keys(changes).join(', ')}`)
+      if (isDryRun) await showDryRun(answer.text)
+      else write(`changed ${path.slice(1)}: ${Object.keys(changes).join(', ')}`)
     }
   } catch (error) {
     if (!(error instanceof Failure)) throw error

@@ -18,6 +18,7 @@ Usage
 Flags
   --unused-days DAYS  rules that have been counted for DAYS days and decided nothing in that time
   --covered           rules that other rules shadow or make redundant; default without --unused-days
+  --dry-run           show them and the effect, and remove nothing
   --yes               remove them without asking
   --allow-self-lockout  even if that locks this key's address out
   --profile NAME      profile to use instead of the environment or the current profile
@@ -30,6 +31,7 @@ Without a terminal and without --yes, nothing is removed.`
 const options = {
   'unused-days': { type: 'string' },
   covered: { type: 'boolean' },
+  'dry-run': { type: 'boolean' },
   yes: { type: 'boolean' },
   'allow-self-lockout': { type: 'boolean' },
   ...callFlags,
@@ -70,6 +72,10 @@ export async function pruneCommand(config: ClientConfig, args: string[]): Promis
   const fields = ['id', 'action', 'cidr', 'covered', 'hits_30d', 'last_hit_at', 'counted_since', 'description']
   write(describeRows(found, fields))
   log(await effectOf(connection, path, new Set(found.map((rule) => rule.id))))
+  if (values['dry-run']) {
+    log('This was a dry run: nothing was removed.')
+    return exits.ok.code
+  }
   const question = `Remove ${found.length === 1 ? 'this rule' : `these ${found.length} rules`}?`
   if (!values.yes && !(canAsk() && (await confirm(question)))) {
     log(`Nothing was removed. To remove ${found.length === 1 ? 'it' : 'them'}, add --yes.`)

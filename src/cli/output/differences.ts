@@ -1,0 +1,70 @@
+import { type IdPrefix, idPrefixes } from '../../kernel/ids.ts'
+import { printable, styled } from './terminal.ts'
+
+type Json = Record<string, unknown>
+export type NameOf = (id: string) => string
+
+/** A value as a person reads it: ids as the names that the reader knows. */
+function told(value: unknown, nameOf: NameOf): string {
+  if (value === undefined || value === null) return 'none'
+  if (typeof value === 'string') return printable(nameOf(value)).replaceAll('\n', '\\n')
+  if (Array.isArray(value)) return `[${value.map((each) => told(each, nameOf)).join(', ')}]`
+  if (typeof value !== 'object') return String(value)
+  return `{${Object.entries(value)
+    .map(([name, each]) => `${printable(nameOf(name))}: ${told(each, nameOf)}`)
+    .join(', ')}}`
+}
+
+/** How a field differs, in a line for each part of it. */
+export function fieldLines(name: string, before: unknown, after: unknown, nameOf: NameOf): string[] {
+  const areGroups = [before, after].every((value) => value && typeof value === 'object' && !Array.isArray(value))
+  if (!areGroups) {
+    const from = before === undefined ? '' : `${told(before, nameOf)} → `
+    return [`${name}: ${from}${told(after, nameOf)}`]
+  }
+  return changedFields(before as Json, after as Json).flatMap((inner) =>
+    fieldLines(`${name}.${printable(nameOf(inner))}`, (before as Json)[inner], (after as Json)[inner], nameOf),
+  )
+}
+
+const changedFields = (before: Json, after: Json): string[] =>
+  [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  )
+
+export const marks = { created: styled('green', '+'), changed: styled('yellow', '~'), deleted: styled('red', '-') }
+
+type Difference = { readonly resource: string; readonly before: Json | null; readonly after: Json | null }
+export type DryRunResult = { readonly differences: readonly Difference[] }
+
+/** Fields that say where a resource is, and not how it is. */
+const places = ['id', 'uri', 'created_at']
+
+function describe({ resource, before, after }: Difference): string {
+  const noun = idPrefixes[resource.split('_')[0] as IdPrefix] ?? 'resource'
+  const became = outcomeOf(before, after)
+  // What would be created gets another id then.
+  const title = `${marks[became]} ${became === 'created' ? `new ${noun}` : `${noun} ${resource}`}`
+  if (became === 'deleted') return title
+  // A new resource is described by the fields that it has.
+  const isTold = (name: string) => !places.includes(name) && (before !== null || after?.[name] !== null)
+  const changed = changedFields(before ?? {}, after ?? {}).filter(isTold)
+  const lines = changed.flatMap((name) => fieldLines(name, before?.[name], after?.[name], (id) => id))
+  return [title, ...lines.map((line) => `    ${line}`)].join('\n')
+}
+
+/** A module that is set or removed is a change of what has it: only whole resources have an id. */
+function outcomeOf(before: Json | null, after: Json | null): keyof typeof marks {
+  if ((before ?? after)?.id === undefined || (before && after)) return 'changed'
+  return before ? 'deleted' : 'created'
+}
+
+const deciders = ['ipp', 'ipr', 'ipx', 'edgtcp', 'edghts', 'edghtsrt']
+
+/** Whether it concerns what decides about addresses. */
+export const mayDecide = ({ differences }: DryRunResult): boolean =>
+  differences.some(({ resource }) => deciders.includes(resource.split('_')[0] ?? ''))
+
+/** What a change would do, for a person. */
+export const describeDryRun = ({ differences }: DryRunResult): string =>
+  differences.length === 0 ? 'Nothing would change.' : differences.map(describe).join('\n')

@@ -1,0 +1,75 @@
+// `--dry-run` on commands that change something: the differences in words, and nothing changed.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { exits } from '../../src/cli/exits.ts'
+import { operations } from '../../src/cli/operations.ts'
+import { make } from '../harness/fixtures.ts'
+import { policyWith } from '../harness/ip.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
+import { cliFor } from './harness.ts'
+
+const plane = await sharedControlPlane({ after })
+const admin = await plane.newAccount()
+const cli = cliFor(plane, admin)
+
+test('every command of an operation that changes something has the flag', () => {
+  const onlyAsk = ['ip_checks.create', 'ip_policies.impact']
+  for (const { id, method, flags } of operations)
+    assert.equal(
+      flags.some(({ name }) => name === 'dry-run'),
+      method !== 'GET' && !onlyAsk.includes(id),
+      id,
+    )
+})
+
+test('a dry run prints what would be created, changed and deleted, and does none of it', async () => {
+  const policy = await make(admin, '/ip_policies', { description: 'office' })
+  const events = async () => (await admin('GET', '/audit_events')).body.audit_events.length
+  const before = await events()
+  const said = 'This was a dry run: nothing was changed.\n'
+
+  const created = await cli(['api-keys', 'create', '--description', 'nightly', '--dry-run'])
+  assert.match(created.stdout, /^\+ new API key\n(.*\n)* {4}description: nightly\n/)
+  assert.doesNotMatch(created.stdout + created.stderr, /token/)
+  assert.equal(created.stderr, said)
+
+  const changed = await cli(['ip-policies', 'update', policy.id, '--description', 'branch', '--dry-run'])
+  assert.equal(changed.stdout, `~ IP policy ${policy.id}\n    description: office → branch\n`)
+
+  const deleted = await cli(['ip-policies', 'delete', policy.id, '--dry-run'])
+  assert.equal(deleted.stdout, `- IP policy ${policy.id}\n`)
+  assert.equal(await cli.ok(['ip-policies', 'update', policy.id, '--dry-run']), 'Nothing would change.\n')
+
+  const whole = await cli.json(['ip-policies', 'update', policy.id, '--description', 'branch', '--dry-run'])
+  assert.equal(whole.response.description, 'branch')
+  assert.equal(whole.differences[0].resource, policy.id)
+  assert.equal(await events(), before)
+})
+
+test('a module that would be set belongs to its edge', async () => {
+  const [edge, policy] = [await make(admin, '/edges/tcp', {}), await make(admin, '/ip_policies', {})]
+  const args = ['edges', 'tcp', 'ip-restriction', 'replace', edge.id, '--ip-policy-ids', policy.id, '--dry-run']
+  const shown = await cli.ok([...args, '--wait', 'applied'])
+  assert.match(shown, new RegExp(`^~ TCP edge ${edge.id}\n    ip_restriction: .*${policy.id}`))
+})
+
+test('a change that would be refused fails as the change does', async () => {
+  const policy = await make(admin, '/ip_policies', {})
+  await make(admin, '/ip_restrictions', { type: 'agent', ip_policy_ids: [policy.id] })
+  const { code, stderr } = await cli(['ip-policies', 'delete', policy.id, '--dry-run'])
+  assert.deepEqual([code, /ERR_IP_POLICY_IN_USE/.test(stderr)], [exits.refused.code, true])
+})
+
+test('edit and prune have the flag, too', async () => {
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8', 'allow 10.1.0.0/16')
+  await admin('PATCH', `/ip_policies/${policy}`, { description: 'theirs' })
+  const env = { VISUAL: 'sed -i s/theirs/mine/' }
+  const edited = await cli(['ip-policies', 'edit', policy, '--dry-run'], { env })
+  assert.match(edited.stdout, new RegExp(`^~ IP policy ${policy}\n    description: theirs → mine\n`), edited.stderr)
+  const pruned = await cli(['ip-policies', 'prune', policy, '--dry-run', '--yes'])
+  assert.match(pruned.stdout, /10\.1\.0\.0\/16/)
+  assert.match(pruned.stderr, /dry run: nothing was removed/)
+  const { body } = await admin('GET', `/ip_policies/${policy}`)
+  assert.equal(body.description, 'theirs')
+  assert.equal((await admin('GET', `/ip_policies/${policy}/rules`)).body.rules.length, 2)
+})
