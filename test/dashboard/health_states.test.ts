@@ -75,8 +75,8 @@ const tcp = await make(admin, '/edges/tcp', {
 })
 await make(admin, '/reserved_domains', { domain: 'd-pending.example' })
 const [expired, expiring] = await Promise.all(
-  [30, 3].map((days) =>
-    make(admin, '/tls_certificates', { description: `c-${days}`, ...quickCertificate(['c.example'], days) }),
+  [['c-old', 30] as const, ['c-soon', 3] as const].map(([description, days]) =>
+    make(admin, '/tls_certificates', { description, ...quickCertificate(['c.example'], days) }),
   ),
 )
 await make(admin, '/webhook_destinations', {
@@ -179,8 +179,8 @@ const table: readonly [kind: keyof typeof kinds, name: string, state: string, co
   ['backend', 'b-unheard', 'unknown', 'not_checked_yet'],
   ['group', 'g-fallback', 'degraded', 'on_fallback'],
   ['domain', 'd-pending.example', 'down', 'domain_unverified'],
-  ['certificate', 'c-30', 'down', 'certificate_expired'],
-  ['certificate', 'c-3', 'degraded', 'certificate_expiring'],
+  ['certificate', 'c-old', 'down', 'certificate_expired'],
+  ['certificate', 'c-soon', 'degraded', 'certificate_expiring'],
   ['webhook', 'w-failing', 'down', 'delivery_failing'],
 ]
 const nameOf = ({ description, domain: name }: Record<string, string>) => description ?? name ?? ''
