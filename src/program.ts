@@ -13,7 +13,7 @@ import {
 import { version } from './config/version.ts'
 import { isUnavailable, setupFault } from './db/failures.ts'
 import { ConfigError } from './kernel/config_error.ts'
-import { UnreadableSecret } from './kernel/crypto/secrets_box.ts'
+import { UnreadableSecret } from './kernel/crypto/unreadable_secret.ts'
 import { helpOfServerCommand, serverCommands, serverUsage, settingsHelp } from './server_commands.ts'
 
 // Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.

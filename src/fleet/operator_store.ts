@@ -1,6 +1,7 @@
 import { type Db, many, maybeOne, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { UnreadableSecret } from '../kernel/crypto/unreadable_secret.ts'
 import type { NatsOperator } from './nats_accounts.ts'
 
 type Row = { jwt: string; sealed_keys: Buffer; secrets_key_id: string }

@@ -2,7 +2,8 @@ import { type Db, many, maybeOne, one, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { createSigner, newSigningKey, type Signer, type TrustedKeys, trustedKeys } from '../distribution/signature.ts'
 import { ConfigError } from '../kernel/config_error.ts'
-import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { UnreadableSecret } from '../kernel/crypto/unreadable_secret.ts'
 
 /** The message is for the operator: why this process cannot sign records. */
 export class CannotSign extends Error {

@@ -1,6 +1,7 @@
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
-import { type SecretsBox, UnreadableSecret } from '../kernel/crypto/secrets_box.ts'
+import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { UnreadableSecret } from '../kernel/crypto/unreadable_secret.ts'
 import { signedHeaders } from '../kernel/crypto/webhook_signature.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
 import type { AuditEvent } from '../resources/audit_events/schema.ts'

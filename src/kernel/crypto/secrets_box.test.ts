@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { createSecretsBox, readSecretsKeys, UnreadableSecret } from './secrets_box.ts'
+import { createSecretsBox, readSecretsKeys } from './secrets_box.ts'
+import { UnreadableSecret } from './unreadable_secret.ts'
 
 const [first, second] = [randomBytes(32), randomBytes(32)]
 

@@ -1,14 +1,10 @@
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
+import { UnreadableSecret } from './unreadable_secret.ts'
 
 const cipher = 'aes-256-gcm'
 const keyBytes = 32
 const nonceBytes = 12
 const tagBytes = 16
-
-/** The message is for the operator: which key is missing, or that something was changed or moved. */
-export class UnreadableSecret extends Error {
-  override readonly name = 'UnreadableSecret'
-}
 
 export type SealedSecret = { readonly keyId: string; readonly sealed: Buffer }
 

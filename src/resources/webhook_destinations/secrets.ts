@@ -1,7 +1,8 @@
 import { type Db, type DbPool, many, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
-import { type SealedSecret, type SecretsBox, UnreadableSecret } from '../../kernel/crypto/secrets_box.ts'
+import type { SealedSecret, SecretsBox } from '../../kernel/crypto/secrets_box.ts'
+import { UnreadableSecret } from '../../kernel/crypto/unreadable_secret.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 
 /** A sealed secret opens in its own row only. */
