@@ -12,6 +12,7 @@ import { type Entry, entriesOf, readyEntries } from '../src/agent/haproxy/maps/e
 import { ask } from '../src/agent/haproxy/process/runtime.ts'
 import type { ProxySettings } from '../src/agent/haproxy/settings.ts'
 import { newId } from '../src/kernel/ids.ts'
+import { shown, spreadOf } from './harness/statistics.ts'
 
 putEnginesOnPath()
 
@@ -93,12 +94,6 @@ async function costOf(pid: string, path: string): Promise<number> {
   return ((await used()) - before) / Number(/(\d+) requests in/.exec(stdout)?.[1])
 }
 
-const quartiles = (values: number[]): string => {
-  const sorted = values.toSorted((a, b) => a - b)
-  const at = (part: number) => (sorted[Math.round(part * (sorted.length - 1))] ?? 0).toFixed(2)
-  return `${at(0.5)} (${at(0.25)}–${at(0.75)})`
-}
-
 await mkdir(settings.certificateFolder, { recursive: true })
 const request =
   'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout - -out -'
@@ -119,7 +114,7 @@ try {
       const [without, with_] = [await costOf(pid, '/plain'), await costOf(pid, `/${name}`)]
       if (round > 0) ratios.push(without / with_)
     }
-    console.log(`${name}: a request without it takes ${quartiles(ratios)} of the processor time of one with it`)
+    console.log(`${name}: a request without it takes ${shown(spreadOf(ratios))} of the processor time of one with it`)
   }
 } finally {
   await proxy.stop()
