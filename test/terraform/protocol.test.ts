@@ -181,7 +181,7 @@ test('only the Terraform that started it may call it, and it ends when told to',
   assert.ok(!existsSync(dirname(provider.address)), 'the folder of its socket is left')
 })
 
-test('a person who starts it is told what it is for', async () => {
+test('started by hand, it says that Terraform starts it and how to install it', async () => {
   const { code, stderr } = await gatehouse(['terraform-provider'])
   assert.equal(code, 2)
   assert.match(stderr, /started by Terraform.*terraform-provider install/)
