@@ -111,7 +111,6 @@ test("row 9: a thousand unresponsive names of one account do not delay another's
   const bad = Array.from({ length: 1_000 }, (_, index) => wanted(`bad${index}.example`, 'ac_hostile'))
   await resolver.prepare(bad)
   for (const { record } of bad) addressOf(record.host)
-  const waited: number[] = []
   for (let index = 0; index < 5; index++) {
     const began = performance.now()
     // The hostile account continues, but changes no longer wait for it.
@@ -120,10 +119,9 @@ test("row 9: a thousand unresponsive names of one account do not delay another's
       wanted(`good${index}.example`, 'ac_honest'),
     ])
     assert.equal(addressOf(`good${index}.example`), '192.0.2.1')
-    waited.push(performance.now() - began)
+    const waited = performance.now() - began
+    assert.ok(waited < loadScaledTimeout(900), `${waited} ms`)
   }
-  // If they waited, each would; on a busy machine, one or the other may be late.
-  assert.ok(Math.min(...waited) < 900, `${waited} ms`)
   const silent = server.asked.filter((name) => name.startsWith('bad'))
   assert.ok(silent.length < 200, `${silent.length} queries for names that do not answer`)
 })
