@@ -16,6 +16,8 @@ export type NamedServer = {
   /** Method and path of each request that is no check. */
   requests: string[]
   checks: IncomingMessage[]
+  /** Answers of requests that are no checks wait for it. */
+  gate: Promise<void>
   /** Ends as a killed process does: nothing listens, and every connection is reset. */
   stop: () => Promise<void>
   start: () => Promise<void>
@@ -31,6 +33,7 @@ export async function startNamedServer(t: TestContext, name: string, at: { addre
     status: 200,
     requests: [],
     checks: [],
+    gate: Promise.resolve(),
     async stop() {
       server.close()
       server.closeAllConnections()
@@ -50,7 +53,7 @@ export async function startNamedServer(t: TestContext, name: string, at: { addre
       return
     }
     named.requests.push(`${request.method} ${request.url}`)
-    void pause(Number(searchParams.get('ms') ?? 0)).then(() => response.end(name))
+    void Promise.all([named.gate, pause(Number(searchParams.get('ms') ?? 0))]).then(() => response.end(name))
   }
   await named.start()
   t.after(() => {
