@@ -193,9 +193,14 @@ export function reasonOf(error: Error): string {
   const wrongName = certificateNameFault(error) ?? (cause instanceof Error ? certificateNameFault(cause) : undefined)
   if (wrongName) return wrongName
   if (/does not support 'tls'/.test(message)) return 'the server has no TLS, and tls:// requires it'
-  const below = cause instanceof Error ? cause.message : ''
-  return below && !message.includes(below) ? `${message} (${below})` : message
+  const below = cause instanceof Error ? messageOf(cause) : ''
+  const own = messageOf(error)
+  return below && !own.includes(below) ? `${own} (${below})` : own
 }
+
+/** Node leaves it empty when several addresses of a name were tried in vain. */
+const messageOf = (error: Error): string =>
+  error instanceof AggregateError ? error.errors.map(({ message }: Error) => message).join(', ') : error.message
 
 /** Node says `Hostname/IP does not match certificate's altnames` and leaves out the names of the certificate. */
 export function certificateNameFault(error: Error): string | undefined {

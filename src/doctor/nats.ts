@@ -1,5 +1,10 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { type NatsConnection, RequestError } from '@nats-io/transport-node'
+import {
+  AuthorizationError,
+  type NatsConnection,
+  RequestError,
+  UserAuthenticationExpiredError,
+} from '@nats-io/transport-node'
 import type { Config, EdgeConfig } from '../config/config.ts'
 import { openBucketApi, sharedAccount } from '../distribution/bucket_api.ts'
 import { type Channels, defaultChannels, inboxOf } from '../distribution/channels.ts'
@@ -129,10 +134,19 @@ async function checkAsClient(server: string, client: NatsClient): Promise<Findin
       answerTimeoutMs,
     )
   } catch (error) {
+    const [at, reason] = [withoutPassword(server), reasonOf(error as Error)]
+    if (!(error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError))
+      return [
+        failed(
+          'nats.server',
+          `${at} answers, and a connection ${as} fails: ${reason}`,
+          'Run doctor again: NATS may have just stopped, or be overloaded. Its log says more',
+        ),
+      ]
     return [
       failed(
         'nats.credentials',
-        `${withoutPassword(server)} refuses the connection ${as}: ${reasonOf(error as Error)}`,
+        `${at} refuses the connection ${as}: ${reason}`,
         credentials
           ? "If the node was revoked, or was away for more than 7 days, invite it again: 'gatehouse nodes invite' on the control plane"
           : 'Check GATEHOUSE_NATS_USER and GATEHOUSE_NATS_PASSWORD against authorization.conf and the environment of nats-server',
