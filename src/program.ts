@@ -1,3 +1,4 @@
+import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
 import { parseArgs } from 'node:util'
 import { clientSettings } from './config/client.ts'
 import {
@@ -204,7 +205,13 @@ async function manage(command: Managed, args: string[]): Promise<number> {
   }
 }
 
+/** Covers another continent, one lost packet and a busy machine. Node's quarter of a second covers none of them. */
+const addressTimeoutMs = 2_000
+
 export async function run(args: string[]): Promise<void> {
+  // Node gives up an address of a name for the next one after this long, and only the last may take its time: a far-away
+  // server would never be reached if that one is dead.
+  setDefaultAutoSelectFamilyAttemptTimeout(addressTimeoutMs)
   try {
     process.exitCode = await main(await commandFirst(args))
   } catch (error) {

@@ -246,3 +246,11 @@ test('--help lists every setting, version prints the version, and an unknown com
   for (const args of [['reserve'], ['serve', '--port', '80'], ['migrate', 'now']])
     assert.equal((await gatehouse(args, { GATEHOUSE_DATABASE_URL: 'postgres://localhost/x' })).code, 2, args.join(' '))
 })
+
+test('an address of a name may take longer than the quarter of a second that Node gives it', async () => {
+  const printsLimit =
+    "import net from 'node:net'; process.on('exit', () => console.log(net.getDefaultAutoSelectFamilyAttemptTimeout()))"
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(printsLimit)}`
+  const { stdout } = await gatehouse(['version'], { NODE_OPTIONS })
+  assert.equal(stdout, `${version}\n2000\n`)
+})

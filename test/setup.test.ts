@@ -14,7 +14,7 @@ import { settings } from '../src/config/server.ts'
 import { networks } from '../src/config/values.ts'
 import { certificateStep } from '../src/setup/certificate.ts'
 import { edgeSteps } from '../src/setup/edge.ts'
-import { edgeSettingsStep, folders, settingsSteps } from '../src/setup/files.ts'
+import { edgeSettingsStep, folders, localNatsUrl, settingsSteps } from '../src/setup/files.ts'
 import { hasPasswords, operatorSteps } from '../src/setup/nats.ts'
 import { outsideHost, publicUrlSteps } from '../src/setup/outside.ts'
 import { perform } from '../src/setup/step.ts'
@@ -73,8 +73,12 @@ test('setup writes files once, secrets for root only, and a certificate that its
     const expected = secrets.includes(path) ? 0o600 : path === 'nats/server.key' ? 0o640 : 0o644
     assert.equal(mode & 0o777, expected, path)
   }
-  const verify = ['verify', '-CAfile', join(at.controlPlane, 'nats-ca.pem'), '-verify_hostname', 'localhost']
-  execFileSync('openssl', [...verify, join(at.nats, 'server.pem')])
+  const verify = ['verify', '-CAfile', join(at.controlPlane, 'nats-ca.pem')]
+  for (const identity of [
+    ['-verify_hostname', 'localhost'],
+    ['-verify_ip', new URL(localNatsUrl).hostname],
+  ])
+    execFileSync('openssl', [...verify, ...identity, join(at.nats, 'server.pem')])
   for (const [file, known] of [
     [join(at.controlPlane, 'setup.env'), settings],
     [join(at.edge, 'setup.env'), edgeSettings],
@@ -149,7 +153,7 @@ test('--public-url, also later: a certificate for its host, the settings, and NA
   const made = parseEnv(await file(join(at.controlPlane, 'setup.env')))
   assert.equal(made.GATEHOUSE_PUBLIC_URL, url)
   assert.equal(made.GATEHOUSE_NATS_PUBLIC_URL, 'tls://control.example:4222')
-  assert.equal(made.GATEHOUSE_NATS_URL, 'tls://localhost:4222')
+  assert.equal(made.GATEHOUSE_NATS_URL, 'tls://127.0.0.1:4222')
   for (const step of [...steps(url), ...steps()]) assert.ok(await step.isDone(), step.what)
 
   await writeFile(join(at.controlPlane, 'gatehouse.env'), 'GATEHOUSE_PUBLIC_URL=https://other.example\n')

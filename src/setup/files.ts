@@ -13,8 +13,11 @@ export const folders: Folders = {
 }
 /** Where the unit of the control plane finds secrets.key. Only its own process can. */
 export const secretsCredential = '/run/credentials/gatehouse.service/secrets-key'
-/** As the programs of this machine reach NATS. */
-export const localNatsUrl = 'tls://localhost:4222'
+/**
+ * As the programs of this machine reach NATS. `localhost` has a second address, where NATS does not listen, and a busy
+ * machine may give up the first for it.
+ */
+export const localNatsUrl = 'tls://127.0.0.1:4222'
 export const defaultPublicUrl = 'http://127.0.0.1:8080'
 /** Nodes that join learn it. A node listens on each of them, so not on all ten thousand of the default. */
 const tcpPorts = '20000-20999'
