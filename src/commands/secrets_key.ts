@@ -33,6 +33,12 @@ export function openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: file }: Config): Se
   }
 }
 
+export function requireSecretsBox(config: Config): SecretsBox {
+  const box = openSecretsBox(config)
+  if (!box) throw new ConfigError(`${name} is not set as for gatehouse serve`)
+  return box
+}
+
 /** Not done by `serve` itself: processes of a version that cannot read them may still run beside it. */
 export const encryptHint = (hasKey: boolean): string =>
   `${hasKey ? 'Run' : `Set ${name}, restart every process, and run`} 'gatehouse secrets rotate' when every process has this version`

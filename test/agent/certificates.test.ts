@@ -9,7 +9,7 @@ import { connect } from '@nats-io/transport-node'
 import type { Id } from '../../src/kernel/ids.ts'
 import { type NewCertificate, newCertificate } from '../harness/certificates.ts'
 import { gatehouse } from '../harness/command.ts'
-import type { Account } from '../harness/control_plane.ts'
+import { type Account, secretsKeyFile } from '../harness/control_plane.ts'
 import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
 import { poll } from '../harness/poll.ts'
 
@@ -172,7 +172,10 @@ test('a restarted node serves from its disk with NATS cut off, and one with anot
   assert.equal(await servedFor('mall.test'), undefined)
   assert.ok(node.refusals.some(({ reason }: { reason: string }) => /has not been sent the key/.test(reason)))
   const keys = (...args: string[]) =>
-    gatehouse(['edge-keys', ...args], { GATEHOUSE_DATABASE_URL: installation.databaseUrl })
+    gatehouse(['edge-keys', ...args], {
+      GATEHOUSE_DATABASE_URL: installation.databaseUrl,
+      GATEHOUSE_SECRETS_KEY_FILE: secretsKeyFile(),
+    })
   const listed = await poll(
     () => keys('list'),
     ({ stdout }) => stdout.includes('waiting'),

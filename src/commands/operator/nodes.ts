@@ -18,10 +18,10 @@ import {
 import { loadNatsOperator } from '../../fleet/operator_store.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
 import { defaultCell, findCell } from '../../operations/placement.ts'
-import { replaceDeliveryKey, revokeNodeKey } from '../../publisher/nodes/node_keys.ts'
+import { removeNodeKey, replaceDeliveryKey } from '../../publisher/nodes/node_keys.ts'
 import { withDatabase } from '../database.ts'
 import { nodeNameFlag } from '../node_name.ts'
-import { openSecretsBox } from '../secrets_key.ts'
+import { openSecretsBox, requireSecretsBox } from '../secrets_key.ts'
 
 const text = { type: 'string' } as const
 const shownEvents = 200
@@ -108,15 +108,14 @@ function readLife(value: string): number {
 
 /** Recorded first, then enforced: a running `serve` gives NATS what could not be given now. */
 async function revoke(config: Config, db: DbPool, name: string): Promise<number> {
-  const box = openSecretsBox(config)
-  if (!box) throw new ConfigError('GATEHOUSE_SECRETS_KEY_FILE is not set as for gatehouse serve')
+  const box = requireSecretsBox(config)
   const node = await transaction(db, async (tx) => {
     // First: a machine that is just joining with one of them is found among the nodes afterwards.
     const wasInvited = await withdrawJoinTokens(tx, name)
     const revoked = await setRevoked(tx, name)
     if (wasInvited) await recordFleetEvent(tx, { operation: 'revoked', node: name, detail: 'an unused join token' })
     if (!revoked) return wasInvited ? 'invited' : undefined
-    await revokeNodeKey(tx, name)
+    await removeNodeKey(tx, name)
     await replaceDeliveryKey(tx, { id: revoked.cellId, name: revoked.cell }, box)
     await recordFleetEvent(tx, { operation: 'revoked', node: name })
     return revoked

@@ -56,8 +56,8 @@ export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], tru
     if (own.some(({ node_key, revoked }) => revoked && node_key === nodeKey)) continue
     const [accepted, other] = [true, false].map((is) => rows.find((row) => row.node === node && row.accepted === is))
     if (accepted?.public_key === nodeKey || other?.public_key === nodeKey) continue
-    // The key of a node that joins is accepted when it joins, and no other for its name.
-    const isTrusted = trust === 'first' && !accepted && own.length === 0
+    // The key of a node that joins is accepted when it joins, and no other for its name. A key that was revoked is waiting.
+    const isTrusted = trust === 'first' && !accepted && !other && own.length === 0
     if (!isTrusted) waiting.push(node)
     await run(
       pool,
@@ -132,29 +132,57 @@ export async function replaceDeliveryKey(tx: Db, cell: Cell, box: SecretsBox): P
   ])
 }
 
-/** Resolves to false when no key with this fingerprint waits for the node. */
-export async function acceptNodeKey(tx: Db, node: string, fingerprint: string): Promise<boolean> {
-  const rows = (await listNodeKeys(tx)).filter((row) => row.node === node)
-  const waiting = rows.find((row) => !row.accepted && nodeKeyFingerprint(row.public_key) === fingerprint)
+/**
+ * Another key that was accepted for the node may be in other hands, so its cell gets a new delivery key. Resolves to false
+ * when no key with this fingerprint waits for the node.
+ */
+export async function acceptNodeKey(tx: Db, node: string, fingerprint: string, box: SecretsBox): Promise<boolean> {
+  const waiting = (await listNodeKeys(tx)).find(
+    (row) => row.node === node && !row.accepted && nodeKeyFingerprint(row.public_key) === fingerprint,
+  )
   if (!waiting) return false
-  await revokeNodeKey(tx, node)
+  const replaced = await removeNodeKey(tx, node)
   await run(tx, sql`update edge_node_keys set accepted = true where id = ${waiting.id}`)
+  if (replaced) await replaceDeliveryKey(tx, replaced.cell, box)
   return true
 }
 
-/** From the next record on the node gets nothing that it could decrypt. Resolves to false when none was accepted. */
-export async function revokeNodeKey(tx: Db, node: string): Promise<boolean> {
-  const gone = await maybeOne<{ id: Uuid; cell_id: number }>(
+/**
+ * It waits for the operator from now on: the node may go on reporting it, and the first key of a node can be accepted without
+ * them. Its cell gets a new delivery key. Resolves to false when none was accepted.
+ */
+export async function revokeNodeKey(tx: Db, node: string, box: SecretsBox): Promise<boolean> {
+  const revoked = await removeNodeKey(tx, node)
+  if (!revoked) return false
+  await run(
     tx,
-    sql`delete from edge_node_keys where node = ${node} and accepted returning id, cell_id`,
+    sql`
+    insert into edge_node_keys (node, accepted, id, public_key, cell_id)
+    values (${node}, false, ${newUuid()}, ${revoked.publicKey}, ${revoked.cell.id})
+    on conflict do nothing`,
   )
-  if (gone) await writeOutbox(tx, systemAccountId, [recipientKey(gone.id)], { id: gone.cell_id })
-  return gone !== undefined
+  await replaceDeliveryKey(tx, revoked.cell, box)
+  return true
+}
+
+/** The accepted one: from the next record on the node gets nothing that it could decrypt with it. */
+export async function removeNodeKey(tx: Db, node: string): Promise<{ publicKey: string; cell: Cell } | undefined> {
+  const gone = await maybeOne<{ id: Uuid; public_key: string; cell_id: number; cell: string }>(
+    tx,
+    sql`
+    delete from edge_node_keys using cells
+    where node = ${node} and accepted and cells.id = cell_id
+    returning edge_node_keys.id, public_key, cell_id, cells.name as cell`,
+  )
+  if (!gone) return undefined
+  const cell = { id: gone.cell_id, name: gone.cell }
+  await writeOutbox(tx, systemAccountId, [recipientKey(gone.id)], cell)
+  return { publicKey: gone.public_key, cell }
 }
 
 /** A node that joins shows its key together with a token of the operator, so nothing has to wait for approval. */
 export async function joinNodeKey(tx: Db, cell: Cell, node: string, publicKey: string): Promise<void> {
-  await revokeNodeKey(tx, node)
+  await removeNodeKey(tx, node)
   await run(tx, sql`delete from edge_node_keys where node = ${node}`)
   await run(
     tx,
