@@ -16,8 +16,8 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   {
     title: 'Control access',
     files: [
-      ...inFolder('guides', 'ip-policies', 'introduce-a-restriction', 'import-and-prune-rules', 'why-was-it-refused'),
-      ...inFolder('guides', 'api-keys', 'sign-in', 'audit-log', 'recipes'),
+      ...inFolder('guides', 'ip-policies', 'introduce-a-restriction', 'preview-a-change', 'import-and-prune-rules'),
+      ...inFolder('guides', 'why-was-it-refused', 'api-keys', 'sign-in', 'audit-log', 'recipes'),
     ],
   },
   {
@@ -66,7 +66,10 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
       'CHANGELOG.md',
     ],
   },
-  { title: 'Understand', files: inFolder('explain', 'how-it-works', 'health', 'when-a-part-is-down', 'security') },
+  {
+    title: 'Understand',
+    files: inFolder('explain', 'how-it-works', 'order', 'health', 'when-a-part-is-down', 'security'),
+  },
   {
     title: 'Contribute',
     files: [
