@@ -66,7 +66,7 @@ const found = async (query: string) => rank(prepare(JSON.parse(await built('sear
 
 test("a newcomer's question leads to its page within the first three results", async () => {
   const index = prepare(JSON.parse(await built('search.json')))
-  assert.equal(newcomerQuestions.length, 25)
+  assert.ok(newcomerQuestions.length >= 25)
   const missed = newcomerQuestions.flatMap(([typed, answers]) => {
     const places = rank(index, typed).map(({ address }) => address.split('#')[0] ?? '')
     return places.slice(0, 3).some((page) => answers.includes(page)) ? [] : [[typed, places]]
