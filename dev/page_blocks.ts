@@ -1,5 +1,5 @@
-// Blocks of code in a page of the docs. What is marked `sh` can be typed as it stands on a machine that
-// docs/guides/install-debian.md has set up; a block without a language is a pattern, with names to replace.
+// Blocks of code in a page of the docs. What is marked `sh` can be typed: in docs/operate as it stands, on a machine that
+// docs/guides/install-debian.md has set up; in docs/guides with ids of your own. Any other block of commands says why not.
 export type PageBlock = { language: string; text: string /** The line before, if it is a comment. */; comment: string }
 
 const fence = /(?:^ *<!-- ([^\n]*?) -->\n)?^( *)```(\w*)\n(.*?)^\2```$/gms
