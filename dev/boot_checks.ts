@@ -26,13 +26,13 @@ async function reloads(machine: Machine): Promise<void> {
     // and accepts these: another folder, which needs a restart, and a variable that the running process does not have.
     [`sed -i 's,"/var/lib/gatehouse-nats","/var/lib/gatehouse-nats/other",'`, /keeps its old configuration/],
     [
-      "echo NEW=p1 >>/etc/gatehouse-nats/nats.env; sed -i 's,^server_name.*,server_name: $NEW,'",
+      "echo NEW=p1 >/etc/gatehouse-nats/nats.env; sed -i 's,^server_name.*,server_name: $NEW,'",
       /keeps its old configuration/,
     ],
   ] as const) {
     await machine.sh(`${change} ${nats}`)
     await fails(machine, `${reload} || { ${journal}; }`, expected)
-    await machine.sh(`cp -a /run/nats.conf ${nats}; sed -i '/^NEW=/d' /etc/gatehouse-nats/nats.env; ${reload}`)
+    await machine.sh(`cp -a /run/nats.conf ${nats}; rm -f /etc/gatehouse-nats/nats.env; ${reload}`)
   }
 }
 
