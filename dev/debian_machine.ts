@@ -110,15 +110,18 @@ export async function boot(folder: string, index = 1): Promise<Machine> {
   const address = addressOf(index)
   const proxy = `Acquire::http::Proxy "http://${network.host}:${network.port}";\n`
   await writeFile(join(folder, 'etc/apt/apt.conf.d/00proxy'), proxy)
-  const name = [`--machine=gh${process.pid}-${index}`, `--network-bridge=${network.bridge}`]
+  const name = `gh${process.pid}-${index}`
+  const place = ['-D', folder, `--machine=${name}`, `--network-bridge=${network.bridge}`]
   const flags = ['--boot', '--register=no', '--keep-unit', '--link-journal=no', '--console=passive']
   openNetwork()
-  const nspawn = spawn('systemd-nspawn', ['-q', '-D', folder, ...name, ...flags], { stdio: 'ignore' })
+  const groups = controlGroups(name)
+  const nspawn = spawn('sh', ['-c', inGroups(groups), 'systemd-nspawn', '-q', ...place, ...flags], { stdio: 'ignore' })
   const end = async (pid: number, signal: NodeJS.Signals) => {
     if (nspawn.exitCode !== null || nspawn.signalCode !== null) return
     const exited = once(nspawn, 'exit')
     process.kill(pid, signal)
     await exited
+    run('find', ...groups, '-depth', '-type', 'd', '-delete')
     leaveNetwork()
   }
   const shutDown = () => end(nspawn.pid as number, 'SIGTERM')
@@ -140,6 +143,19 @@ export async function boot(folder: string, index = 1): Promise<Machine> {
     throw error
   }
 }
+
+/**
+ * A machine has its own, because the systemd of each makes groups of the same names below the one that it starts in, and would
+ * delete those of another machine when its own unit ends.
+ */
+const controlGroups = (name: string): string[] =>
+  (existsSync('/sys/fs/cgroup/systemd') ? ['systemd', 'unified'] : ['.'])
+    .map((hierarchy) => join('/sys/fs/cgroup', hierarchy))
+    .filter((hierarchy) => existsSync(hierarchy))
+    .map((hierarchy) => join(hierarchy, name))
+
+const inGroups = (groups: string[]): string =>
+  [...groups.map((group) => `mkdir ${group} && echo $$ >${group}/cgroup.procs`), 'exec "$0" "$@"'].join(' && ')
 
 function shellsIn(shell: string[]): Pick<Machine, 'attempt' | 'sh' | 'typePage'> {
   async function follow(script: string, onLine: (line: string) => void): Promise<number> {
