@@ -60,6 +60,25 @@ test('/readyz returns 503 when the database has migrations that this version doe
   assert.match(text, /different histories/)
 })
 
+test('while PostgreSQL only reads, changes get 503 with that reason, and /readyz has a warning', async (t) => {
+  const other = await startControlPlane(t)
+  const account = await other.newAccount()
+  const setReadOnly = (value: string) =>
+    other.db.query({
+      text: `alter database ${new URL(other.databaseUrl).pathname.slice(1)} set default_transaction_read_only = ${value}`,
+    })
+  await setReadOnly('on')
+  await other.startProcess()
+  const client = other.clientFor(account.token)
+  const { status, body } = await client('POST', '/api_keys', {}, { process: 1 })
+  assert.deepEqual([status, body.error_code], [503, 'ERR_UNAVAILABLE'])
+  assert.match(body.msg, /^The database of the service accepts no changes\. Nothing was changed/)
+  assert.equal((await client('GET', '/api_keys', undefined, { process: 1 })).status, 200)
+  const ready = await readiness(other, 1)
+  assert.equal(ready.status, 200)
+  assert.match(JSON.parse(ready.text).warnings[0], /^PostgreSQL refuses changes: .*read-only transaction$/)
+})
+
 test('/metrics counts requests by operation and status, and shows the connections to the database', async () => {
   const counted = async () => {
     // The pool closes connections that were idle for a while.

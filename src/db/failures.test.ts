@@ -17,6 +17,8 @@ test('every cause of an unreachable database is recognized as such, and our own 
     '57P01',
     '57P03',
     '53300',
+    '53100',
+    '25006',
     '40P01',
     '08006',
     // Not migrated yet.

@@ -8,9 +8,9 @@ export function violates(error: unknown, constraint: string): boolean {
 
 // Class 08: connection; 53: out of resources; 57: operator intervention (57014 is a statement time-out); 55P03: lock not available;
 // 42P01 and 42703: a table or column is missing because the database has not been migrated to this version yet; 26000: a statement
-// was sent behind one with the same text that could not be prepared, for such a reason.
+// was sent behind one with the same text that could not be prepared, for such a reason; 25006: the server only reads, as a standby does.
 // 40: deadlock or serialization failure, rolled back whole. ECONN… and pg's own texts: the socket went away or the pool is exhausted.
-const transientStates = /^(08|40|53|57|55P03|42P01|42703|26000)/
+const transientStates = /^(08|40|53|57|55P03|42P01|42703|26000|25006)/
 const transientSystemErrors = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -31,8 +31,20 @@ const ofDatabase = new WeakSet<object>()
 /** Marks what the connection to the database threw. A client's socket and a file fail with the same codes. */
 export function fromDatabase(error: unknown): never {
   if (typeof error === 'object' && error !== null) ofDatabase.add(error)
+  if (cannotWrite(error)) lastRefusedWrite = { reason: (error as Error).message, at: Date.now() }
   throw error
 }
+
+/** True when PostgreSQL reads and does not write: its disk is full, or it is a standby. */
+export const cannotWrite = (error: unknown): boolean =>
+  ['53100', '25006'].includes((error as DatabaseError)?.code ?? '')
+
+const recentMs = 60_000
+let lastRefusedWrite = { reason: '', at: Number.NEGATIVE_INFINITY }
+
+/** Why PostgreSQL refused to write within the last minute. It is not asked to, because each time would need space. */
+export const recentWriteFault = (): string | undefined =>
+  Date.now() - lastRefusedWrite.at < recentMs ? `PostgreSQL refuses changes: ${lastRefusedWrite.reason}` : undefined
 
 /** True when the database, not the request or the code, is at fault, and trying again later makes sense. */
 export function isUnavailable(error: unknown): boolean {

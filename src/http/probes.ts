@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { recentWriteFault } from '../db/failures.ts'
 import { clockFault } from '../kernel/clock.ts'
 import { databaseClockOffset, readinessFaults } from './readiness.ts'
 import { send } from './send.ts'
@@ -14,7 +15,9 @@ export function serveProbes(app: FastifyInstance, { db, clock, edges, metrics }:
     if (faults.length) return send(reply, 503, { status: 'not ready', faults })
     // The API does without NATS, and every other process has the same trouble: taking this one away would not help.
     const offset = await databaseClockOffset(db, clock).catch(() => 0)
-    const warnings = [edges.fault(), clockFault(offset, 'PostgreSQL')].filter((warning) => warning !== undefined)
+    const warnings = [edges.fault(), clockFault(offset, 'PostgreSQL'), recentWriteFault()].filter(
+      (warning) => warning !== undefined,
+    )
     return send(reply, 200, { status: 'ready', ...(warnings.length > 0 && { warnings }) })
   })
   app.get('/metrics', quiet, async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()))

@@ -1,4 +1,4 @@
-import { isUnavailable, OutcomeUnknown, violates } from '../db/failures.ts'
+import { cannotWrite, isUnavailable, OutcomeUnknown, violates } from '../db/failures.ts'
 import { type ErrorCode, type FieldError, Refusal } from '../kernel/errors.ts'
 import { Crowded } from '../kernel/flow/gate.ts'
 import type { Id } from '../kernel/ids.ts'
@@ -35,11 +35,10 @@ export function toRefusal(error: unknown): Refusal {
   if (error instanceof Crowded) return crowded(error)
   if (violates(error, quotaConstraint)) return beyondQuota(excessIn(error), error)
   if (isUnavailable(error)) {
-    return new Refusal(
-      'ERR_UNAVAILABLE',
-      'The service cannot reach its database. Nothing was changed; try again in a moment.',
-      { cause: error },
-    )
+    const fault = cannotWrite(error)
+      ? 'The database of the service accepts no changes'
+      : 'The service cannot reach its database'
+    return new Refusal('ERR_UNAVAILABLE', `${fault}. Nothing was changed; try again in a moment.`, { cause: error })
   }
   const fromFastify = frameworkRefusals[(error as { code?: string })?.code ?? '']
   if (fromFastify) return fromFastify(error)
