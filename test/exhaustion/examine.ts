@@ -22,7 +22,8 @@ export type Condition = {
 export type Seen = { said: Said; faults: string[] }
 
 const toggled = '127.0.0.9'
-const patient = { withinSeconds: 60 }
+/** A refused write is shown for a minute, and firing alerts outlast what they tell of. */
+const patient = { withinSeconds: 90 }
 
 const text = async (url: string): Promise<string> => {
   try {
@@ -45,7 +46,7 @@ async function glance({ processes, edge, alerts }: World): Promise<Said> {
 
 /** And what an operator is told who asks. */
 async function look(world: World): Promise<Said> {
-  const { processes, edge, admin, databaseUrl, nats, publicKey, tcpPorts } = world
+  const { processes, edge, edgeSettings, admin, databaseUrl, nats, publicKey, tcpPorts } = world
   const origin = processes.at(-1)?.origin ?? ''
   const agent = { GATEHOUSE_EDGE_STATUS_LISTEN: new URL(edge.statusUrl).host }
   const ofNode = {
@@ -54,6 +55,7 @@ async function look(world: World): Promise<Said> {
     GATEHOUSE_EDGE_NODE: 'edge-1',
     GATEHOUSE_EDGE_TRUSTED_KEYS: publicKey,
     GATEHOUSE_EDGE_FOLDER: edge.folder,
+    GATEHOUSE_EDGE_ACCESS_LOG: edgeSettings.GATEHOUSE_EDGE_ACCESS_LOG,
     GATEHOUSE_EDGE_CERTIFICATES: join(edge.folder, 'certificates'),
     GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
     GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1,[::1]',

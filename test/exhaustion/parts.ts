@@ -13,8 +13,6 @@ export type Part = {
   kill: () => Promise<void>
   /** Rejects when the program ends instead of serving. */
   start: (env?: Record<string, string>) => Promise<void>
-  /** Whether libfaketime can move its clock: it cannot for a program that is linked statically. */
-  hasMovableClock: boolean
 }
 
 const isAlive = (pid: number | undefined): boolean => {
@@ -50,7 +48,6 @@ export function partsOf(world: World): Record<'node' | 'nats' | 'postgres' | 'pl
       async start(env = {}) {
         world.edge = await world.startEdge({ like: world.edge, cutOff: true, env: { ...world.edgeSettings, ...env } })
       },
-      hasMovableClock: true,
     },
     nats: {
       name: 'NATS',
@@ -58,7 +55,6 @@ export function partsOf(world: World): Record<'node' | 'nats' | 'postgres' | 'pl
       port: () => nats.port,
       kill: () => nats.stop('SIGKILL'),
       start: () => nats.restart(),
-      hasMovableClock: false,
     },
     postgres: {
       name: 'PostgreSQL',
@@ -66,7 +62,6 @@ export function partsOf(world: World): Record<'node' | 'nats' | 'postgres' | 'pl
       port: () => Number(new URL(postgres.url).port),
       kill: () => postgres.kill(),
       start: (env = {}) => withEnvironment(env, () => postgres.restart()),
-      hasMovableClock: true,
     },
     plane: {
       name: 'control plane',
@@ -76,7 +71,6 @@ export function partsOf(world: World): Record<'node' | 'nats' | 'postgres' | 'pl
       async start(env = {}) {
         await world.startProcess({ GATEHOUSE_LISTEN: `127.0.0.1:${serving().port}`, ...env })
       },
-      hasMovableClock: true,
     },
   }
 }

@@ -65,6 +65,7 @@ export async function startWorld(scope: Scope) {
   await chmod(folder, 0o755)
   const disks = {
     node: await newDisk(scope, join(folder, 'node'), 600),
+    log: await newDisk(scope, join(folder, 'log'), 600),
     nats: await newDisk(scope, join(folder, 'nats'), 600),
     postgres: await newDisk(scope, join(folder, 'postgres'), 400),
   }
@@ -80,6 +81,7 @@ export async function startWorld(scope: Scope) {
   await mkdir(home)
   const edgeSettings = {
     GATEHOUSE_EDGE_RUNTIME_FOLDER: join(folder, 'run'),
+    GATEHOUSE_EDGE_ACCESS_LOG: join(disks.log.folder, 'access.log'),
     PATH: `${await haproxyInRealTime(folder)}:${process.env.PATH}`,
   }
   const edge = await installation.startEdge({ folder: home, env: edgeSettings })
