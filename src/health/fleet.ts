@@ -65,7 +65,7 @@ export function onNodes(fleet: Fleet, keys: readonly string[], withheld: Readonl
   )
 }
 
-const fine = up('Every edge node has its latest version.')
+const fine = up('Every edge node has applied every change that is due.')
 
 function refusal(live: readonly NodeFacts[], keys: readonly string[]): Status {
   const refusing = live.filter(({ refused }) => keys.some((key) => refused.has(key)))
@@ -140,7 +140,7 @@ export function nodeStatus(node: NodeAsSeen, { isConnected, due, isKeyAccepted }
   const missing = node.certificates?.missing ?? 0
   const unusable = node.certificates?.waiting ?? 0
   return worstOf(
-    up('It reports and has applied every change.'),
+    up('It reports and has applied every change that is due.'),
     ...(node.storageFault
       ? [degraded('storage_fault', `It cannot write to its disk and applies no changes${because(node.storageFault)}`)]
       : []),

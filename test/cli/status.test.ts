@@ -58,7 +58,10 @@ test('all parts are shown, and all are fine', async () => {
   )
   const text = await cli.ok(['status'], { env: agent })
   assert.match(text, /^API +up +http\S+ is ready$/m)
-  assert.match(text, /^ {2}edge-1 +up +It reports and has applied every change\. \(generation \d+, version \S+\)$/m)
+  assert.match(
+    text,
+    /^ {2}edge-1 +up +It reports and has applied every change that is due\. \(generation \d+, version \S+\)$/m,
+  )
   assert.match(text, /^this machine +up +edge-1 is ready, generation \d+$/m)
 })
 

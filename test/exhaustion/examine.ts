@@ -161,7 +161,8 @@ export async function examine(world: World, condition: Condition): Promise<Seen>
   const said = { ...beyond(await look(world), well), ...(await condition.more?.()) }
   if (condition.alert && !said.alerts?.includes(condition.alert)) faults.push(`${condition.alert} did not fire`)
   if (condition.signs && !condition.signs.test(JSON.stringify(said))) faults.push(`nothing says ${condition.signs}`)
-  const force = (await isIn(world)) === wanted ? 'in force' : 'not in force'
+  const inForce = (await isIn(world)) === wanted ? 'in force' : 'not in force'
+  const force = condition.isNodeDown ? 'and the node serves nothing' : inForce
   said.change = isAccepted ? `${changed.status}, ${force}` : `${changed.status}`
 
   const began = Date.now()
