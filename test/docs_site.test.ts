@@ -101,6 +101,11 @@ test('nothing in a page is a script, even if its text looks like one', () => {
   assert.match(html, /<code>&lt;b&gt;<\/code>/)
 })
 
+test('a cell of a table has the heading of its column, for screens too narrow for columns', () => {
+  const { html } = renderPage('docs/x.md', '# x\n\n| a | `b` & "c" |\n|---|---|\n| 1 | 2 |', new Set())
+  assert.match(html, /<td data-label="a">1<\/td>\s*<td data-label="b &#38; &#34;c&#34;">2<\/td>/)
+})
+
 test('the site is served under a strict policy, and nothing but its files', async (t) => {
   const { processes, startProcess } = await startControlPlane(t)
   const get = (path: string, init?: RequestInit) =>

@@ -24,7 +24,8 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
     [
       ['guides/ip-policies.html', 'IP policies and rules'],
       ['guides/introduce-a-restriction.html', 'Warn, then enforce'],
-      ['guides/import-and-prune-rules.html', 'Import, preview and prune rules'],
+      ['guides/preview-a-change.html', 'Preview a change'],
+      ['guides/import-and-prune-rules.html', 'Import and prune rules'],
       ['guides/why-was-it-refused.html', 'Find out why a request was refused'],
       ['guides/recipes.html', 'Recipes'],
     ],
@@ -36,7 +37,8 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
       ['guides/backends.html', 'Backends: health, drain, fail over'],
       ['guides/domains.html', 'Domains'],
       ['guides/certificates.html', 'Certificates'],
-      ['guides/request-headers.html', 'Request headers'],
+      ['guides/response-headers.html', 'Headers'],
+      ['guides/redirects.html', 'Redirects'],
     ],
   ],
   [
@@ -55,6 +57,7 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
     [
       ['guides/put-tls-in-front.html', 'TLS in front of the API'],
       ['guides/add-an-edge-node.html', 'Add an edge node'],
+      ['operate/cells.html', 'Cells: nodes for some accounts'],
       ['operate/monitoring.html', 'Monitoring and alerts'],
       ['operate/backup-and-restore.html', 'Backup and restore'],
       ['operate/upgrade.html', 'Upgrade'],
@@ -66,6 +69,7 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
       ['reference/', 'API reference'],
       ['reference/errors.html', 'Error codes'],
       ['reference/settings.html', 'Settings'],
+      ['explain/health.html', 'States of health'],
       ['reference/ports.html', 'Ports'],
       ['reference/limits-and-retention.html', 'Limits and retention'],
     ],
@@ -75,6 +79,7 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
     [
       ['start/compare.html', 'Compared with other tools'],
       ['explain/how-it-works.html', 'How it works'],
+      ['explain/order.html', 'What happens to a request'],
       ['explain/security.html', 'Security model'],
       ['operate/capacity.html', 'Capacity'],
       ['start/faq.html', 'Questions and answers'],

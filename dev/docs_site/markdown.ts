@@ -96,7 +96,7 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
   })
   const html = (marked.parse(markdown) as string).replaceAll(
     /<table>.*?<\/table>/gs,
-    (table) => `<div class="wide" tabindex="0" role="region" aria-label="Table">${table}</div>`,
+    (table) => `<div class="wide" tabindex="0" role="region" aria-label="Table">${withLabels(table)}</div>`,
   )
   const sections = html
     .split(/(?=<h[1-6] )/)
@@ -108,6 +108,15 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
     })
   const [, keywords = ''] = /<!-- search: (.*?) -->/.exec(markdown) ?? []
   return { file, address, title: sections[0]?.heading ?? file, html, sections, keywords }
+}
+
+/** A narrow screen shows no headings of columns (site.css), so each cell has its own. */
+function withLabels(table: string): string {
+  const labels = [...table.matchAll(/<th[^>]*>(.*?)<\/th>/gs)].map(([, inner = '']) => escapeHtml(textOf(inner).trim()))
+  return table.replaceAll(/<tr>.*?<\/tr>/gs, (row) => {
+    let column = 0
+    return row.replaceAll('<td>', () => `<td data-label="${labels[column++] ?? ''}">`)
+  })
 }
 
 export const escapeHtml = (text: string): string =>
