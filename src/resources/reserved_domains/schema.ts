@@ -87,7 +87,7 @@ const policyFields = {
 const sentWithDefault = <S extends TSchema>(field: S, byDefault: string) =>
   Type.Optional(Type.Unsafe<Static<S>>({ ...field, 'x-default': byDefault }))
 const policyNote =
-  'Set: a certificate for the names under the domain that HTTPS edges serve is ordered, and renewed in time. Null: the certificate is your own affair.'
+  'Set: Gatehouse orders a certificate for the names under the domain that HTTPS edges serve, and renews it in time. Null: it orders none.'
 const ManagementSent = Type.Optional(
   Type.Unsafe<Partial<ManagementPolicy> | null>({
     anyOf: [
