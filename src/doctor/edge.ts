@@ -1,3 +1,4 @@
+import { runningProxyFolder } from '../commands/edge_node/proxy_folder.ts'
 import { proxySettings } from '../commands/edge_node/settings.ts'
 import { type EdgeConfig, readEdgeConfig } from '../config/config.ts'
 import { edgeSettings } from '../config/edge.ts'
@@ -23,7 +24,7 @@ export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Pr
   return [
     first,
     bounded('edge', checkEdgeFiles(config, service?.account)),
-    bounded('haproxy', checkHaproxy(proxySettings(config), service)),
+    bounded('haproxy', checkProxy(config, service)),
     bounded('edge.status_port', checkStatusPort(config, service)),
     bounded('certificates.served_names', checkServedNames(config)),
     bounded('edge.upstreams', checkUpstreams(config)),
@@ -47,6 +48,9 @@ export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Pr
     bounded('dns.servers', checkDns('GATEHOUSE_EDGE_DNS_SERVERS', config.GATEHOUSE_EDGE_DNS_SERVERS)),
   ]
 }
+
+const checkProxy = async (config: EdgeConfig, service: Service | undefined): Promise<Finding[]> =>
+  checkHaproxy(proxySettings(config, await runningProxyFolder(config)), service)
 
 const checkStatusPort = (config: EdgeConfig, service: Service | undefined): Promise<Finding[]> =>
   checkOwnPort(

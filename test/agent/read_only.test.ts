@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
+import { gatehouse } from '../harness/command.ts'
 import { stop } from '../harness/control_plane.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { poll } from '../harness/poll.ts'
@@ -41,6 +42,22 @@ const rules = (text: string) =>
     contentType: 'text/plain',
   })
 
+/** What doctor says of the ports of HAProxy. */
+async function portFindings(): Promise<string[]> {
+  const { stdout } = await gatehouse(['doctor', '--output', 'json'], {
+    ...installation.nats.edge,
+    ...runtimeFolder,
+    GATEHOUSE_EDGE_NODE: 'edge-1',
+    GATEHOUSE_EDGE_TRUSTED_KEYS: installation.publicKey,
+    GATEHOUSE_EDGE_FOLDER: edge.folder,
+    GATEHOUSE_TCP_PORTS: `${edge.tcpPorts.first}-${edge.tcpPorts.last}`,
+    GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1,[::1]',
+    GATEHOUSE_EDGE_HTTPS_LISTEN: `127.0.0.1:${edge.httpsPort}`,
+  })
+  const { checks } = JSON.parse(stdout) as { checks: { check: string; message: string }[] }
+  return checks.filter(({ check }) => check === 'haproxy.ports').map(({ message }) => message)
+}
+
 for (const [what, signal, newAddress] of [
   ['alone, with HAProxy running on', 'SIGKILL', '127.0.0.3'],
   ['together with HAProxy', 'SIGTERM', '127.0.0.4'],
@@ -55,6 +72,7 @@ for (const [what, signal, newAddress] of [
       assert.notEqual(await answersTo(newAddress), 'hello')
       assert.match(await readiness(), /^\{"status":"ready","warnings":\["no changes are applied: .*read-only"\]\}$/)
       assert.ok(edge.log.some(({ msg }) => `${msg}`.includes('on a read-only file system: serving its last state')))
+      for (const said of await portFindings()) assert.match(said, /held by this node's HAProxy$/)
 
       const { status, headers } = await rules(`allow 127.0.0.2\nallow ${newAddress}`)
       assert.equal(status, 200)

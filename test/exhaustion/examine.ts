@@ -55,7 +55,7 @@ async function look(world: World): Promise<Said> {
     GATEHOUSE_EDGE_NODE: 'edge-1',
     GATEHOUSE_EDGE_TRUSTED_KEYS: publicKey,
     GATEHOUSE_EDGE_FOLDER: edge.folder,
-    GATEHOUSE_EDGE_ACCESS_LOG: edgeSettings.GATEHOUSE_EDGE_ACCESS_LOG,
+    ...edgeSettings,
     GATEHOUSE_EDGE_CERTIFICATES: join(edge.folder, 'certificates'),
     GATEHOUSE_TCP_PORTS: `${tcpPorts.first}-${tcpPorts.last}`,
     GATEHOUSE_EDGE_TCP_ADDRESSES: '127.0.0.1,[::1]',

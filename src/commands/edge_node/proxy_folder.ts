@@ -14,7 +14,7 @@ type Folders = Pick<EdgeConfig, 'GATEHOUSE_EDGE_FOLDER' | 'GATEHOUSE_EDGE_RUNTIM
  */
 export async function proxyFolder(config: Folders, log: Pick<Log, 'warn'>): Promise<string> {
   const usual = usualProxyFolder(config)
-  const temporary = join(config.GATEHOUSE_EDGE_RUNTIME_FOLDER, config.GATEHOUSE_EDGE_NODE)
+  const temporary = temporaryFolder(config)
   const isStuck = await isReadOnly(usual)
   if (isStuck)
     log.warn(
@@ -26,6 +26,13 @@ export async function proxyFolder(config: Folders, log: Pick<Log, 'warn'>): Prom
   await makeTemporary(config.GATEHOUSE_EDGE_RUNTIME_FOLDER, temporary)
   return temporary
 }
+
+const temporaryFolder = (config: Folders): string =>
+  join(config.GATEHOUSE_EDGE_RUNTIME_FOLDER, config.GATEHOUSE_EDGE_NODE)
+
+/** Where the HAProxy that runs has its files, or the next one would. */
+export const runningProxyFolder = async (config: Folders): Promise<string> =>
+  (await isInUse(temporaryFolder(config))) ? temporaryFolder(config) : usualProxyFolder(config)
 
 /** HAProxy can only start again in the temporary folder, and that is chosen when an agent starts. */
 export async function leaveReadOnlyFolder(folder: string, log: Pick<Log, 'error'>): Promise<void> {
