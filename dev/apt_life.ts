@@ -1,14 +1,41 @@
-// `npm run drill -- apt-life [--built] [--machine FOLDER]`: the packages on a clean Debian 12 from their installation to
-// their removal: installed and set up, installed again under traffic as by an upgrade, removed, installed again, purged,
-// installed again, and all data deleted. With an installation in FOLDER, that one is upgraded.
-import { readFile } from 'node:fs/promises'
+// `npm run drill -- apt-life [--built] [--machine FOLDER] [--from COMMIT]`: the packages on a clean Debian 12 from their
+// installation to their removal: installed and set up, installed again under traffic as by an upgrade, removed, installed
+// again, purged, installed again, and all data deleted. With an installation in FOLDER, that one is upgraded. With COMMIT,
+// which is that of 0.2.0 (5ef758b) or near it, its packages are installed first, by its own page.
+import { existsSync } from 'node:fs'
+import { cp, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { copyPackages, type Machine, timed, withMachine } from './debian_machine.ts'
+import { copyPackages, type Machine, run, timed, withMachine } from './debian_machine.ts'
 import { inService, startTraffic, withInstallation } from './machine_service.ts'
 
 const root = new URL('..', import.meta.url).pathname
-const { values } = parseArgs({ options: { built: { type: 'boolean' }, machine: { type: 'string' } } })
+const { values } = parseArgs({
+  options: { built: { type: 'boolean' }, machine: { type: 'string' }, from: { type: 'string' } },
+})
+
+/** Made once, from the history, and kept in the folder for temporary files. */
+async function releaseOf(commit: string) {
+  const packages = join(tmpdir(), `gatehouse-packages-${commit}`)
+  const page = join(packages, 'install.md')
+  if (existsSync(packages)) return { packages, page }
+  const clone = await mkdtemp(join(tmpdir(), 'gatehouse-older-'))
+  try {
+    run('git', 'clone', '--quiet', '.', clone)
+    run('git', '-C', clone, 'checkout', '--quiet', commit)
+    run('npm', '--prefix', clone, 'ci', '--no-audit', '--no-fund', '--loglevel=error')
+    run('npm', '--prefix', clone, 'run', '--silent', 'package')
+    // Its last block sends requests at once, and its agent needs two seconds for a new certificate.
+    const [installed = ''] = (await readFile(join(clone, 'docs/install.md'), 'utf8')).split(/^## 5/m)
+    await cp(join(clone, 'packages'), `${packages}.new`, { recursive: true })
+    await writeFile(join(`${packages}.new`, 'install.md'), installed)
+    await rename(`${packages}.new`, packages)
+  } finally {
+    await rm(clone, { recursive: true })
+  }
+  return { packages, page }
+}
 
 async function requireService(machine: Machine): Promise<void> {
   const why = await inService(machine)
@@ -23,13 +50,17 @@ const install = `${apt} install --reinstall ./gatehouse*_amd64.deb`
 /** bash does not end at a command that fails to fail with `!`. */
 const not = 'not() { if "$@"; then echo "succeeded: $*"; exit 1; fi; }'
 const everyUnit = 'gatehouse.service gatehouse-nats.service gatehouse-edge.service'
+/** 0.2.0 has passwords for NATS. */
+const ofNats = values.from
+  ? ['/etc/gatehouse-nats/authorization.conf', '/etc/gatehouse-nats/nats.env', '/etc/gatehouse-edge/nats-password']
+  : ['/etc/gatehouse-nats/operator.conf', '/etc/gatehouse-edge/joined.env', '/var/lib/gatehouse-edge/nats.creds']
 const kept = [
   ...['secrets.key', 'database-url', 'database-owner-url', 'setup.env', 'admin-token'].map(
     (name) => `/etc/gatehouse/${name}`,
   ),
-  ...['nats.conf', 'operator.conf', 'server.key'].map((name) => `/etc/gatehouse-nats/${name}`),
-  ...['joined.env', 'setup.env', 'certificates/app.example.pem'].map((name) => `/etc/gatehouse-edge/${name}`),
-  '/var/lib/gatehouse-edge/nats.creds',
+  ...['nats.conf', 'server.key'].map((name) => `/etc/gatehouse-nats/${name}`),
+  ...['setup.env', 'certificates/app.example.pem'].map((name) => `/etc/gatehouse-edge/${name}`),
+  ...ofNats,
 ].join(' ')
 
 async function upgrade(machine: Machine): Promise<void> {
@@ -42,6 +73,7 @@ async function upgrade(machine: Machine): Promise<void> {
   if (failed) throw new Error(failed)
   const after = await machine.sh(pids)
   if (after !== before) throw new Error(`NATS or HAProxy was restarted: ${before} ${after}`)
+  await machine.sh('gatehouse doctor')
 }
 
 const steps: Record<string, (machine: Machine) => Promise<unknown>> = {
@@ -84,10 +116,12 @@ const steps: Record<string, (machine: Machine) => Promise<unknown>> = {
   },
 }
 
-await withInstallation(values, async (folder) => {
+async function liveThrough(folder: string): Promise<void> {
   await copyPackages(join(root, 'packages'), folder)
   await withMachine(folder, async (machine) => {
     await requireService(machine)
     for (const [what, work] of Object.entries(steps)) await timed(what, () => work(machine))
   })
-})
+}
+
+await withInstallation(values, liveThrough, values.from ? await releaseOf(values.from) : undefined)

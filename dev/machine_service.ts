@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import {
   boot,
   copyPackages,
@@ -21,33 +21,38 @@ const limitSeconds = 180
 const atApi = `curl -s --max-time 10 -H "Authorization: Bearer $(cat /etc/gatehouse/admin-token)" -H 'Service-Version: 2'`
 const atEdge = `curl -s --max-time 5 -o /dev/null -w '%{http_code}' --cacert app.example.crt --connect-to app.example:443:127.0.0.1:443`
 
+/** What is installed: a folder with packages, and the page that is typed. */
+type Release = { packages: string; page: string }
+const ownRelease: Release = { packages: join(root, 'packages'), page: join(root, 'docs/guides/install-debian.md') }
+
 /**
- * For a drill: makes the packages, unless they are `built`, and an installation. One in a folder that is given is made once
- * and kept; any other is removed at the end.
+ * For a drill: makes the packages, unless they are `built`, and an installation of these or of those in `release`. One in a
+ * folder that is given is made once and kept; any other is removed at the end.
  */
 export async function withInstallation(
   { built, machine: given }: { built?: boolean | undefined; machine?: string | undefined },
   work: (folder: string) => Promise<void>,
+  release = ownRelease,
 ): Promise<void> {
   if (!built) await timed('packages', makeOwnPackages)
   const folder = given ?? (await mkdtemp(join(tmpdir(), 'gatehouse-machine-')))
   try {
-    if (!existsSync(join(folder, 'etc/gatehouse/setup.env'))) await installByPage(folder)
+    if (!existsSync(join(folder, 'etc/gatehouse/setup.env'))) await installByPage(folder, release)
     await work(folder)
   } finally {
     if (!given) await rm(folder, { recursive: true, force: true })
   }
 }
 
-/** A new machine, with the packages that were made and what docs/guides/install-debian.md does. It is shut down at the end. */
-async function installByPage(folder: string): Promise<void> {
+/** A new machine, with the packages and what the page does. It is shut down at the end. */
+async function installByPage(folder: string, { packages, page }: Release): Promise<void> {
   await timed('a clean Debian 12 (debootstrap, systemd)', () => makeDebian(folder))
-  await copyPackages(join(root, 'packages'), folder)
+  await copyPackages(packages, folder)
   const machine = await boot(folder)
   const closeProxy = await openArchiveProxy()
   try {
-    const page = await readFile(join(root, 'docs/guides/install-debian.md'), 'utf8')
-    await timed('docs/guides/install-debian.md', () => machine.typePage(page))
+    const text = await readFile(page, 'utf8')
+    await timed(basename(page), () => machine.typePage(text))
     await prepareService(machine)
   } finally {
     closeProxy()
@@ -105,6 +110,7 @@ export async function startTraffic(machine: Machine): Promise<() => Promise<stri
     await traffic
     const codes = (await machine.sh('cat /run/traffic')).trim().split('\n')
     const failed = codes.filter((code) => code !== '200')
+    console.log(`   ${codes.length} requests through the edge, ${failed.length} failed`)
     if (codes.length < 5) return `only ${codes.length} requests were sent`
     return failed.length > 0
       ? `${failed.length} of ${codes.length} requests failed (${[...new Set(failed)].join(', ')})`
