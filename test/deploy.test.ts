@@ -257,3 +257,13 @@ test('the Dockerfile copies existing files and ends unprivileged', async () => {
   const install = lines.find((line) => line.startsWith('RUN apt-get') && line.includes('postgresql-client')) ?? ''
   assert.match(install, / age postgresql-client /)
 })
+
+test('an image is built without what is not in the repository, such as secrets and backups', async () => {
+  const linesOf = (text: string) => text.split('\n').filter(Boolean)
+  const ignored = new Set(linesOf(await read('Dockerfile.dockerignore')))
+  for (const entry of linesOf(await readFile(join(root, '.gitignore'), 'utf8'))) {
+    const path = entry.replace(/\/$/, '')
+    // Without a slash inside, git means every folder, and Docker only the first.
+    assert.ok(ignored.has(path.includes('/') ? path : `**/${path}`), entry)
+  }
+})
