@@ -1,8 +1,8 @@
 import { pause } from '../harness/poll.ts'
 
 export type ApiLoad = {
-  /** As a proxy does when a process is ready, or about to end: later requests go elsewhere. */
-  sendTo: (origin: string) => void
+  /** As a proxy does when a process is ready, or about to end: later requests go elsewhere. Resolves when earlier ones have ended. */
+  sendTo: (origin: string) => Promise<void>
   stop: () => Promise<{ sent: number; failures: Record<string, number>; slowestMs: number }>
 }
 
@@ -14,8 +14,13 @@ export function startApiLoad(
   everyMs: number,
 ): ApiLoad {
   let [origin, isOver] = [first, false]
+  let inFlight = Promise.resolve()
   const observed = { sent: 0, failures: {} as Record<string, number>, slowestMs: 0 }
-  const call = async (method: string, path: string, body?: object): Promise<void> => {
+  const call = (...request: Parameters<typeof send>): Promise<void> => {
+    inFlight = send(...request)
+    return inFlight
+  }
+  const send = async (method: string, path: string, body?: object): Promise<void> => {
     const began = performance.now()
     const outcome = await callApi(origin, token, method, path, body).then(
       ({ status, text }) => (status === 200 ? '' : `${method} ${status} ${/ERR_\w+/.exec(text)?.[0] ?? ''}`),
@@ -33,8 +38,9 @@ export function startApiLoad(
     }
   })()
   return {
-    sendTo(next) {
+    async sendTo(next) {
       origin = next
+      await inFlight
     },
     async stop() {
       isOver = true

@@ -38,7 +38,7 @@ export async function upgrade(scope: Scope, from: OlderVersion, { sites: count, 
   const newPlane = await newer.start(scope, 'serve', plane)
   await poll(async () => (await fetch(`${originOf(newPlane)}/readyz`)).status === 200)
   origin = originOf(newPlane)
-  apiLoad.sendTo(origin)
+  await apiLoad.sendTo(origin)
   await stop(oldPlane.child)
   say(`replaced the control plane, which serves as ${plane.GATEHOUSE_DATABASE_APP_ROLE}; the older agent is connected`)
   await checkChange('while the older agent runs', from.version)
