@@ -10,8 +10,9 @@ import { openRecordLog } from '../agent/disk/record_log.ts'
 import { probeStorage, watchStorage } from '../agent/disk/storage.ts'
 import { createProxy, type EdgeProxy } from '../agent/haproxy/apply.ts'
 import { requireHaproxy } from '../agent/haproxy/process/version.ts'
-import { policyFolder } from '../agent/haproxy/settings.ts'
+import { type ProxySettings, policyFolder } from '../agent/haproxy/settings.ts'
 import { createAllowed } from '../agent/reports/allowed.ts'
+import { createDifferences, type Differences } from '../agent/reports/differences.ts'
 import { createHealth, type Health } from '../agent/reports/health.ts'
 import { createHits } from '../agent/reports/hits.ts'
 import { certificateFault } from '../agent/upstreams/certificate_fault.ts'
@@ -66,12 +67,8 @@ export async function edge(
   const counting = await openRuleCounting(config.GATEHOUSE_EDGE_FOLDER, settings, log, storage.files)
   const health = createHealth()
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
-  const proxy = createProxy(settings, {
-    onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
-    onHealth: health.observe,
-    onDown: () => void leaveReadOnlyFolder(settings.folder, log),
-    files: storage.files,
-  })
+  const differences = createDifferences({ log, clock: systemClock, onChange: link.reportSoon })
+  const proxy = openProxy(settings, { log, health, differences, files: storage.files })
   const around = { settings, log, ...seen, failures, onServerChange: proxy.serverChanged }
   const requests = await openRequests(config, around)
   const { agent, stop } = await openAgent(config, {
@@ -89,10 +86,11 @@ export async function edge(
     nodeKey: nodeKey.publicKey,
     ...agent.state(),
     storageFault: storage.fault(),
+    differences: differences.state(),
   })
   let isDraining = false
   const node = {
-    ...{ settings, agent, health, link, current, requests, storage },
+    ...{ settings, agent, health, link, current, requests, storage, differences },
     ruleHits: counting.hits,
     natives: proxy.natives,
     isDraining: () => isDraining,
@@ -125,6 +123,18 @@ export async function edge(
   failures.stop()
   return 0
 }
+
+type Observers = { log: Log; health: Health; differences: Differences; files: Files }
+
+const openProxy = (settings: ProxySettings, { log, health, differences, files }: Observers): EdgeProxy =>
+  createProxy(settings, {
+    onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
+    onHealth: health.observe,
+    onDown: () => void leaveReadOnlyFolder(settings.folder, log),
+    onDifferences: differences.note,
+    onAgreement: differences.agree,
+    files,
+  })
 
 /** Undefined for a node that has a password only. */
 async function openJoined(config: EdgeConfig, files: Files, log: Log): Promise<Credentials | undefined> {

@@ -1,5 +1,5 @@
 import { defaultCellName } from '../kernel/edge/cells.ts'
-import type { CertificateCounts, RefusedCounts, UpstreamStatus } from '../kernel/edge/edge_nodes.ts'
+import type { CertificateCounts, NodeDifferences, RefusedCounts, UpstreamStatus } from '../kernel/edge/edge_nodes.ts'
 
 /**
  * The names of the buckets and subjects of a cell. A node may read the records, pieces, batches and watches of its cell, and
@@ -101,6 +101,8 @@ export type Report = {
   refused?: RefusedCounts
   /** Why the node cannot write to its disk. Missing while it can. */
   storageFault?: string
+  /** Absent in agents before 0.3. */
+  differences?: NodeDifferences
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
   /** Addresses that were let in since the last report, each about once an hour. Absent in agents before 0.2. */

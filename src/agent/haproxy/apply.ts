@@ -2,6 +2,8 @@ import { systemTiming } from '../../kernel/system_timing.ts'
 import type { NameServer } from '../certificates/name_server.ts'
 import { diskFiles, type Files } from '../disk/files.ts'
 import { certificatesOf } from './certificates.ts'
+import { createComparison } from './comparison/comparison.ts'
+import { createOtherComparison } from './comparison/other_comparison.ts'
 import { writeAnswerFiles } from './config/answers.ts'
 import { createConfigFile } from './config/config_file.ts'
 import { createLoading } from './loading.ts'
@@ -75,6 +77,11 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   )
 
   const { isOver } = lifetime
+  const differencesOfOthers = createOtherComparison(settings, disk, { natives, certificates, tenants })
+  const comparison = createComparison(
+    { timing, runtime, claims, turns, loading, isOver, trouble, differencesOfOthers },
+    options,
+  )
   const maps = createMapEnforcement({ runtime, haproxy, claims, natives, config, files, loading, isOver })
 
   async function start(all: Iterable<Entry>): Promise<void> {
@@ -82,6 +89,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     await tenants.open()
     await maps.start(all)
     lifetime.begin()
+    comparison.begin()
   }
 
   async function apply(change: Change): Promise<void> {
@@ -94,6 +102,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   }
 
   async function end(work: () => void | Promise<void>): Promise<void> {
+    comparison.end()
     await natives.stop()
     await lifetime.end(work)
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { dnsNames } from '../../kernel/crypto/certificate.ts'
 import { pemFault } from '../certificates/pem_fault.ts'
 import { type Files, writeAtomically } from '../disk/files.ts'
+import { fingerprintOf, isServed, type LoadedCertificates } from './comparison/certificate_comparison.ts'
 import { ask, converse, RuntimeError } from './process/runtime.ts'
 import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
 
@@ -13,13 +14,13 @@ export type Certificates = {
   prepare: () => Promise<void>
   /** Without a reload: connections, and the memory of another worker, are spared. */
   load: () => Promise<void>
-  /** The state of a running HAProxy is unknown: load everything next time. */
-  forget: () => void
   stop: () => void
   /** By name: the file that is served for it. Another map whenever that changes. */
   names: () => ReadonlyMap<string, string>
   /** When the first of these files expires; infinite without any. */
   expiry: () => number
+  /** What HAProxy has, as far as it is known. */
+  loaded: () => LoadedCertificates | undefined
 }
 
 /** Where the system does not tell about changes, as on some network file systems. */
@@ -109,11 +110,8 @@ export function certificatesOf(settings: ProxySettings, disk: Files, report: (pr
       for (const name of gone) served.delete(name)
     },
 
-    forget() {
-      served = undefined
-    },
-
     ...names.known,
+    loaded: () => served && new Map([...served].map(([name, digest]) => [join(folder, name), digest])),
     stop: changes.stop,
   }
 }
@@ -186,6 +184,7 @@ async function put(settings: ProxySettings, name: string, isNew: boolean): Promi
   await expect(settings, [`set ssl cert ${file} <<\n${text}`], /^Transaction (created|updated)/)
   await expect(settings, [`commit ssl cert ${file}`], /Success!$/)
   if (isNew) await expect(settings, [`add ssl crt-list ${folder} ${file}`], /Success!$/)
+  await expect(settings, [`show ssl cert ${file}`], { test: (answer) => isServed(answer, fingerprintOf(text)) })
 }
 
 const drop = (settings: ProxySettings, file: string): Promise<void> =>
@@ -227,7 +226,11 @@ function watchFolder(folder: string) {
   }
 }
 
-async function expect({ runtimeSocket }: ProxySettings, commands: string[], success: RegExp): Promise<void> {
+async function expect(
+  { runtimeSocket }: ProxySettings,
+  commands: string[],
+  success: Pick<RegExp, 'test'>,
+): Promise<void> {
   for await (const { command, answer } of converse(runtimeSocket, commands)) {
     if (!success.test(answer)) throw new RuntimeError(`HAProxy answered ${answer} to ${command.split('\n')[0]}`)
   }

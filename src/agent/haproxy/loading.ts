@@ -27,6 +27,7 @@ type Parts = {
 export function createLoading(parts: Parts) {
   const { timing, runtime, haproxy, claims, natives, config, files, certificates, tenants, trouble } = parts
   let isInDoubt = false
+  let loads = 0
 
   /** A native backend that HAProxy cannot read must not keep all the others, and the node, down. */
   function fallBack(): boolean {
@@ -59,17 +60,24 @@ export function createLoading(parts: Parts) {
   }
 
   async function startFromFiles(): Promise<void> {
+    loads++
     if (haproxy.isAlive()) await reloadGently(haproxy, { timing, prepare: prepareFiles, isUrgent: isInDoubt, trouble })
     else {
       await prepareFiles()
       await haproxy.start()
     }
     await catchUpNatives()
-    isInDoubt = false
+  }
+
+  async function reload(failure: string, cause: unknown): Promise<void> {
+    trouble(new Error(`${failure}; reloading the whole configuration`, { cause }))
+    files.outdate()
+    await startFromFiles()
   }
 
   return {
     startFromFiles,
+    reload,
     catchUpNatives,
     fallBack,
 
@@ -82,17 +90,22 @@ export function createLoading(parts: Parts) {
       if (!(await tenants.isInForce())) throw new Error('it serves other certificates of accounts than are on disk')
     },
 
-    async orElseReload(failure: string, work: () => Promise<void>): Promise<void> {
+    /** `check` throws if HAProxy does not have what it should after the reload. */
+    async orElseReload(failure: string, work: () => Promise<void>, check = async () => {}): Promise<void> {
       try {
         if (isInDoubt) throw new Error('an earlier change was not accepted')
         await work()
       } catch (cause) {
         isInDoubt = true
-        trouble(new Error(`${failure}; reloading the whole configuration`, { cause }))
-        files.outdate()
-        await startFromFiles()
+        await reload(failure, cause)
+        await check()
+        isInDoubt = false
       }
     },
+    /** What it has is not what it should have, and is about to be loaded again. */
+    isInDoubt: (): boolean => isInDoubt,
+    /** Another number after each time that everything is loaded. */
+    loads: (): number => loads,
   }
 }
 export type Loading = ReturnType<typeof createLoading>

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import type { NameServer, ServedName } from '../certificates/name_server.ts'
 import { pemFault } from '../certificates/pem_fault.ts'
 import { type Files, writeAtomically, writeIfDifferent } from '../disk/files.ts'
+import { fingerprintOf, isServed, type LoadedCertificates } from './comparison/certificate_comparison.ts'
+import type { Difference } from './comparison/difference.ts'
 import { converse } from './process/runtime.ts'
 import { type ProxySettings, tenantFolder, tenantList } from './settings.ts'
 
@@ -58,8 +60,22 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
     return line
   }
 
+  /** Which lines of the list a running HAProxy lacks, or has although it should not. */
+  async function differences(): Promise<Difference[]> {
+    const missing = new Map([...lines].map(([name, line]) => [entry(name, line), name]))
+    const unexpected = (await linesInForce(settings)).filter((line) => !missing.delete(line))
+    const difference = (name: string, kind: Difference['kind']) => ({ what: 'certificate', name, kind }) as const
+    return [
+      ...missing.values().map((name) => difference(name, 'missing')),
+      ...unexpected.map((line) => difference(line.split(' ')[1] ?? line, 'unexpected')),
+    ]
+  }
+
   return {
     open,
+    differences,
+    /** What HAProxy has. */
+    loaded: (): LoadedCertificates => new Map(lines.values().map(({ file, digest }) => [file, digest])),
 
     served: (): ReadonlyMap<string, Line> => lines,
 
@@ -94,9 +110,7 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
      * is then reloaded.
      */
     async isInForce(): Promise<boolean> {
-      const wanted = new Set([...lines].map(([name, line]) => entry(name, line)))
-      const found = await linesInForce(settings)
-      return found.length === wanted.size && found.every((line) => wanted.has(line))
+      return (await differences()).length === 0
     },
   }
 }
@@ -104,8 +118,9 @@ export type TenantCertificates = ReturnType<typeof createTenantCertificates>
 
 async function linesInForce(settings: ProxySettings): Promise<string[]> {
   const found: string[] = []
+  // From the file, HAProxy takes our comment for further names.
   for await (const { answer } of converse(settings.runtimeSocket, [`show ssl crt-list ${tenantList(settings)}`]))
-    for (const line of answer.split('\n')) if (line.startsWith('/')) found.push(line.trim())
+    for (const line of answer.split('\n')) if (line.startsWith('/')) found.push(line.replace(/ # .*$/, '').trim())
   return found
 }
 
@@ -153,7 +168,10 @@ async function* readList(settings: ProxySettings, files: Files): AsyncGenerator<
 }
 
 /** Each with what HAProxy answers when it has done it. */
-async function say({ runtimeSocket }: ProxySettings, commands: readonly (readonly [string, RegExp])[]): Promise<void> {
+async function say(
+  { runtimeSocket }: ProxySettings,
+  commands: readonly (readonly [string, Pick<RegExp, 'test'>])[],
+): Promise<void> {
   const expected = new Map(commands)
   // The further lines of a command are the private key.
   for await (const { command, answer } of converse(runtimeSocket, expected.keys()))
@@ -174,6 +192,7 @@ async function loadFile(
       [`set ssl cert ${file} <<\n${withoutEmptyLines(pem)}`, /^Transaction (created|updated)/],
       [`commit ssl cert ${file}`, /Success!$/],
       ...(newLine ? [[`add ssl crt-list ${tenantList(settings)} <<\n${newLine}\n`, /Success!$/] as const] : []),
+      [`show ssl cert ${file}`, { test: (answer) => isServed(answer, fingerprintOf(pem)) }],
     ])
   } catch (error) {
     if (error instanceof Unusable) {

@@ -25,6 +25,19 @@ export type RefusedCounts = {
   generations: readonly number[]
 }
 
+export const differenceKinds = ['changed', 'missing', 'unexpected'] as const
+/** What in HAProxy was not as the agent had left it, and was repaired or is to be. */
+export type NodeDifferences = {
+  /** Since the agent started. */
+  found: number
+  /** When the first was found that no complete comparison without any has followed. */
+  since: string | null
+  /** When a complete comparison last found none. */
+  agreedAt: string | null
+  /** The last ones: a map, 'native backend' or 'certificate', and the key or name in it. */
+  latest: readonly { what: string; name: string; kind: (typeof differenceKinds)[number]; at: string }[]
+}
+
 /** An edge node as the control plane knows it, from its last report. */
 export type EdgeNode = {
   node: string
@@ -40,6 +53,8 @@ export type EdgeNode = {
   refused?: RefusedCounts
   /** Why the node cannot write to its disk. Missing while it can. */
   storageFault?: string
+  /** Absent in agents before 0.3. */
+  differences?: NodeDifferences
   /** How many addresses of backends have each status. Absent in agents before 0.2. */
   upstreams?: Record<UpstreamStatus, number>
   /** It counts which rules decide. Absent in agents before 0.2. */

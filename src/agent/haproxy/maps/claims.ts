@@ -66,6 +66,8 @@ export class Claims {
     return this.maps[map].keys()
   }
 
+  size = (map: MapName): number => this.maps[map].size
+
   private insert(entry: Entry): void {
     const { map, key, value } = entry
     const claims = this.maps[map].get(key)

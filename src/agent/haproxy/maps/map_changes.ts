@@ -1,35 +1,62 @@
-import { type MapRuntime, RuntimeError } from '../process/runtime.ts'
+import { type MapRuntime, type Place, RuntimeError } from '../process/runtime.ts'
 import type { Claims, Command } from './claims.ts'
-import { mapNames } from './entries.ts'
+import { type MapName, mapNames } from './entries.ts'
+
+/** Another program added a key that is there already. A command would reach only one of the two. */
+export class DoubledEntry extends RuntimeError {
+  readonly place: Place
+  constructor(place: Place) {
+    super(`HAProxy has ${place.key} twice in the map ${place.map}`)
+    this.place = place
+  }
+}
 
 /**
  * Tells a running HAProxy, entry by entry and with traffic in between. Never a whole map at once: with a million entries
  * that would take it a minute and stall every request. See docs/adr/0047.
  */
-export async function changeMaps(runtime: MapRuntime, commands: readonly Command[]): Promise<void> {
-  if (commands.length > 0) await runtime.change(dependenciesFirst(commands))
+export async function changeMaps(
+  runtime: MapRuntime,
+  commands: readonly Command[],
+  places: readonly Place[] = [],
+): Promise<(string | undefined)[]> {
+  return commands.length + places.length > 0 ? runtime.change(dependenciesFirst(commands), places) : []
 }
 
 /**
  * Leaves a running HAProxy with exactly these entries, and touches none that is right already. Throws if it cannot, for
- * example because a key was added twice by hand: a command would reach only one of the two.
+ * example because a key is there twice.
  */
 export async function bringUpToDate(runtime: MapRuntime, claims: Claims): Promise<void> {
   const commands: Command[] = []
-  for (const map of mapNames) {
-    const missing = new Set(claims.keys(map))
-    const unwanted = new Set<string>()
-    for await (const [key, value] of runtime.entries(map)) {
-      const wanted = claims.holder(map, key)
-      if (wanted === undefined ? unwanted.has(key) : !missing.delete(key))
-        throw new RuntimeError(`HAProxy has ${key} twice in the map ${map}`)
-      if (wanted === undefined) unwanted.add(key)
-      else if (wanted !== value) commands.push({ kind: 'set', map, key, value: wanted })
-    }
-    for (const key of unwanted) commands.push({ kind: 'del', map, key })
-    for (const key of missing) commands.push({ kind: 'add', map, key, value: claims.holder(map, key) ?? '' })
-  }
+  for (const map of mapNames) for (const command of await repairsOf(runtime, claims, map)) commands.push(command)
   await changeMaps(runtime, commands)
+}
+
+/** What has to change so that the map has exactly these entries. Nothing else may change it meanwhile. */
+export async function repairsOf(runtime: MapRuntime, claims: Claims, map: MapName): Promise<Command[]> {
+  const commands: Command[] = []
+  const missing = new Set(claims.keys(map))
+  const unwanted = new Set<string>()
+  for await (const [key, value] of runtime.entries(map)) {
+    const wanted = claims.holder(map, key)
+    if (wanted === undefined ? unwanted.has(key) : !missing.delete(key)) throw new DoubledEntry({ map, key })
+    if (wanted === undefined) unwanted.add(key)
+    else if (wanted !== value) commands.push({ kind: 'set', map, key, value: wanted })
+  }
+  for (const key of unwanted) commands.push({ kind: 'del', map, key })
+  for (const key of missing) commands.push({ kind: 'add', map, key, value: claims.holder(map, key) ?? '' })
+  return commands
+}
+
+/** The same for single places, with what requests find there. Nothing if it is what they should find. */
+export function repairsAt(claims: Claims, places: readonly Place[], found: readonly (string | undefined)[]): Command[] {
+  return places.flatMap(({ map, key }, index): Command[] => {
+    const [wanted, value] = [claims.holder(map, key), found[index]]
+    if (wanted === value) return []
+    if (wanted === undefined) return [{ kind: 'del', map, key }]
+    return [{ kind: value === undefined ? 'add' : 'set', map, key, value: wanted }]
+  })
 }
 
 /**

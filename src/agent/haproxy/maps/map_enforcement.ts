@@ -2,10 +2,10 @@ import type { ConfigFile } from '../config/config_file.ts'
 import type { Loading } from '../loading.ts'
 import type { Natives } from '../native/natives.ts'
 import type { HaproxyProcess } from '../process/process.ts'
-import type { MapRuntime } from '../process/runtime.ts'
-import type { Claims } from './claims.ts'
+import { type MapRuntime, type Place, RuntimeError } from '../process/runtime.ts'
+import type { Claims, Command } from './claims.ts'
 import type { Entry } from './entries.ts'
-import { changeMaps } from './map_changes.ts'
+import { changeMaps, repairsAt } from './map_changes.ts'
 import type { createMapFiles } from './map_files.ts'
 
 export type Change = { readonly set: readonly Entry[]; readonly del: readonly Entry[] }
@@ -24,6 +24,18 @@ type Parts = {
 
 /** How entries get into HAProxy's maps, at the start and with each change. One at a time. */
 export function createMapEnforcement({ runtime, haproxy, claims, natives, config, files, loading, isOver }: Parts) {
+  /** Changed and not read back yet. A change counts as applied when there are none. */
+  const unread = new Map<string, Place>()
+  function note(commands: readonly Command[]): void {
+    for (const { map, key } of commands) unread.set(`${map} ${key}`, { map, key })
+  }
+  async function changeAndReadBack(commands: readonly Command[]): Promise<void> {
+    const places = [...unread.values()]
+    const [wrong] = repairsAt(claims, places, await changeMaps(runtime, commands, places))
+    if (wrong) throw new RuntimeError(`HAProxy has another entry for ${wrong.key} in the map ${wrong.map} than it took`)
+    unread.clear()
+  }
+
   return {
     /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. */
     async start(all: Iterable<Entry>): Promise<void> {
@@ -39,13 +51,16 @@ export function createMapEnforcement({ runtime, haproxy, claims, natives, config
       const commands = claims.change(change)
       const { changes, entries } = natives.takeChanges()
       commands.push(...claims.change(entries))
+      note(commands)
       files.outdate([...commands.map(({ map }) => map), ...(changes.length > 0 ? ['config' as const] : [])])
       if (isOver()) return
-      await loading.orElseReload('HAProxy did not accept a change', async () => {
-        const without = await natives.create(changes)
-        await changeMaps(runtime, [...commands, ...claims.change(without)])
+      const work = async () => {
+        const without = claims.change(await natives.create(changes))
+        note(without)
+        await changeAndReadBack([...commands, ...without])
         natives.retire(changes)
-      })
+      }
+      await loading.orElseReload('HAProxy did not accept a change', work, () => changeAndReadBack([]))
     },
   }
 }

@@ -4,6 +4,7 @@ import type { Entry } from '../maps/entries.ts'
 import type { Turns } from '../process/turns.ts'
 import type { ProxySettings } from '../settings.ts'
 import { configOf } from './commands.ts'
+import { nativeDifferences } from './comparison.ts'
 import type { Definition, Server } from './definition.ts'
 import { readHealth } from './health.ts'
 import { type NativeChange, NativeModel, nativeEntries } from './model.ts'
@@ -68,6 +69,9 @@ export function createNatives({ settings, turns, trouble, onHealth }: Parts, hol
       retirement.add(unwanted)
       return withoutThese(refused)
     },
+
+    /** What of them is not as it was made. */
+    differences: () => nativeDifferences(settings, model.all(), retirement.has),
 
     /** All of them, for HAProxy to start with. */
     *config(): Generator<string> {

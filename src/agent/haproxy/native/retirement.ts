@@ -66,6 +66,7 @@ export function createRetirement(settings: ProxySettings, turns: Turns, trouble:
     },
     /** A new worker has none of them. */
     clear: (): void => retired.clear(),
+    has: (name: string): boolean => retired.has(name),
     size: (): number => retired.size,
     async stop(): Promise<void> {
       clearInterval(timer)

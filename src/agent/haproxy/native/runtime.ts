@@ -4,6 +4,7 @@ import { ask, converse, joinedLines, RuntimeError } from '../process/runtime.ts'
 import type { ProxySettings } from '../settings.ts'
 import { creation, creationFault, type IsDown, publication, revival } from './commands.ts'
 import { type Definition, nativeName } from './definition.ts'
+import { isAsMade } from './servers.ts'
 
 export type Refused = { readonly definition: Definition; readonly reason: string }
 
@@ -16,9 +17,10 @@ export async function createBackends(
   const refused: Refused[] = []
   for (const definition of definitions) {
     const fault = await faultOf(settings, [...joinedLines(creation(definition, isDown)), publication(definition)])
-    if (fault === undefined) continue
+    if (fault === undefined && (await isAsMade(settings, definition))) continue
     await removeNow(settings, definition.name)
-    refused.push({ definition, reason: `is not served by this node: HAProxy answered ${fault.slice(0, 200)}` })
+    const why = fault === undefined ? 'shows other servers than it was given' : `answered ${fault.slice(0, 200)}`
+    refused.push({ definition, reason: `is not served by this node: HAProxy ${why}` })
   }
   return refused
 }

@@ -2,6 +2,7 @@ import { type Stop, type Timing, wait } from '../../../kernel/timing.ts'
 import type { Files } from '../../disk/files.ts'
 import type { Observation } from '../../reports/health.ts'
 import type { Certificates } from '../certificates.ts'
+import type { ComparisonOptions } from '../comparison/comparison.ts'
 import type { createMapFiles } from '../maps/map_files.ts'
 import type { HaproxyProcess } from './process.ts'
 import type { Turns } from './turns.ts'
@@ -15,7 +16,7 @@ export type Drain = {
   readonly hurry: AbortSignal
 }
 
-export type ProxyOptions = {
+export type ProxyOptions = ComparisonOptions & {
   readonly timing?: Timing
   readonly files?: Files
   /** HAProxy was lost and is back, or could not be brought back yet. */

@@ -75,9 +75,11 @@ function answerTo(socketPath: string, command: string): AsyncIterable<string> {
 
 /** For commands that say nothing when they succeed. */
 export async function tell(socketPath: string, commands: Iterable<string>): Promise<void> {
-  for await (const { command, answer } of converse(socketPath, commands)) {
-    if (answer) throw new RuntimeError(`HAProxy answered ${answer.slice(0, 200)} to ${command.slice(0, 200)}`)
-  }
+  for await (const { command, answer } of converse(socketPath, commands)) expectSilence(command, answer)
+}
+
+function expectSilence(command: string, answer: string): void {
+  if (answer) throw new RuntimeError(`HAProxy answered ${answer.slice(0, 200)} to ${command.slice(0, 200)}`)
 }
 
 /**
@@ -108,19 +110,75 @@ function changeCommand(settings: ProxySettings, command: Command): string {
   return `${command.kind} map ${file} ${escaped(command.key)} ${escaped(command.value)}`
 }
 
+/** A key of a map, with or without an entry. */
+export type Place = { readonly map: MapName; readonly key: string }
+
 /** The maps of a running HAProxy. Passed in, so that a simulation can be it. */
 export type MapRuntime = {
-  /** In this order, with traffic in between. */
-  change: (commands: Iterable<Command>) => Promise<void>
+  /** In this order, with traffic in between. Resolves to what requests then find at `places`, in the same order. */
+  change: (commands: Iterable<Command>, places?: readonly Place[]) => Promise<(string | undefined)[]>
+  /** What requests find at each of these places, in the same order. */
+  lookUp: (places: readonly Place[]) => Promise<(string | undefined)[]>
   /** Current entries, in no particular order. A key may appear twice if another program wrote to the map. */
   entries: (map: MapName) => AsyncIterable<[key: string, value: string]>
+  /** How many entries the map has. */
+  size: (map: MapName) => Promise<number>
 }
 
 /** On HAProxy's socket. */
 export const mapRuntime = (settings: ProxySettings): MapRuntime => ({
-  change: (commands) => tell(settings.runtimeSocket, changeLines(settings, commands)),
+  change: (commands, places = []) => changeAndLookUp(settings, commands, places),
+  lookUp: (places) => changeAndLookUp(settings, [], places),
   entries: (map) => entriesInForce(settings, map),
+  size: (map) => sizeInForce(settings, map),
 })
+
+/** On one connection, because opening another takes longer than a look-up. */
+async function changeAndLookUp(
+  settings: ProxySettings,
+  changes: Iterable<Command>,
+  places: readonly Place[],
+): Promise<(string | undefined)[]> {
+  function* lines(): Generator<string> {
+    yield* changeLines(settings, changes)
+    yield* joinedLines(places.map(({ map, key }) => `${getMap}${mapFile(settings, map)} ${escaped(key)}`))
+  }
+  const found: (string | undefined)[] = []
+  for await (const { command, answer } of converse(settings.runtimeSocket, lines())) {
+    if (!command.startsWith(getMap)) expectSilence(command, answer)
+    // An empty line ends the answer to each command of a line.
+    else for (const each of answer.split('\n\n')) found.push(foundAt(places[found.length], each))
+  }
+  if (found.length !== places.length)
+    throw new RuntimeError(`HAProxy answered ${found.length} of ${places.length} look-ups`)
+  return found
+}
+const getMap = 'get map '
+
+/**
+ * `type=beg, case=sensitive, found=yes, idx=tree, key="…", value="…", type="str"`, a line for each way in which rules search
+ * the map. Where a prefix of the key is found, the key itself is not there.
+ */
+function foundAt(place: Place | undefined, answer: string): string | undefined {
+  const values = answer.split('\n').map((line) => {
+    if (!place || !/^type=\w+, case=\w+, found=(yes|no)/.test(line))
+      throw new RuntimeError(`HAProxy answered ${line.slice(0, 200)} to a look-up`)
+    const before = `, key="${place.key}", value="`
+    const at = line.indexOf(before)
+    return at < 0 ? undefined : line.slice(at + before.length, line.lastIndexOf('", type="'))
+  })
+  if (new Set(values).size > 1) throw new RuntimeError(`HAProxy has two values for ${place?.key} in ${place?.map}`)
+  return values[0]
+}
+
+/** `0 (/…/route.map) pattern loaded from file … entry_cnt=17` */
+async function sizeInForce(settings: ProxySettings, map: MapName): Promise<number> {
+  const file = `(${mapFile(settings, map)})`
+  const line = (await ask(settings.runtimeSocket, 'show map')).split('\n').find((each) => each.includes(file))
+  const [, count] = / entry_cnt=(\d+)$/.exec(line ?? '') ?? []
+  if (count === undefined) throw new RuntimeError(`HAProxy does not tell the size of the map ${map}`)
+  return Number(count)
+}
 
 /** Current entries of a map, in no particular order. A key may appear twice if another program wrote to it. */
 export async function* entriesInForce(

@@ -1,0 +1,14 @@
+import type { Command } from '../maps/claims.ts'
+import type { MapName } from '../maps/entries.ts'
+
+/** Something in HAProxy that is not as the agent left it. */
+export type Difference = {
+  readonly what: MapName | 'native backend' | 'certificate'
+  readonly name: string
+  readonly kind: 'changed' | 'missing' | 'unexpected'
+}
+
+const kinds = { set: 'changed', add: 'missing', del: 'unexpected' } as const
+
+/** What was wrong, from the command that repairs it. */
+export const repairedBy = ({ kind, map, key }: Command): Difference => ({ what: map, name: key, kind: kinds[kind] })

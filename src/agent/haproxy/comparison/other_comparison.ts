@@ -1,0 +1,32 @@
+import type { Files } from '../../disk/files.ts'
+import type { Certificates } from '../certificates.ts'
+import type { Natives } from '../native/natives.ts'
+import type { ProxySettings } from '../settings.ts'
+import type { TenantCertificates } from '../tenant_certificates.ts'
+import { createCertificateComparison } from './certificate_comparison.ts'
+import type { Difference } from './difference.ts'
+
+type Parts = {
+  natives: Pick<Natives, 'differences'>
+  certificates: Pick<Certificates, 'loaded'>
+  tenants: Pick<TenantCertificates, 'differences' | 'loaded'>
+}
+
+/** What differs besides maps. */
+export function createOtherComparison(
+  settings: ProxySettings,
+  files: Files,
+  { natives, certificates, tenants }: Parts,
+): () => Promise<Difference[]> {
+  const certificateDifferences = createCertificateComparison(settings, files)
+  return async () => {
+    // Not known while the operator's certificates are being loaded.
+    const operators = certificates.loaded()
+    const loaded = operators && new Map([...operators, ...tenants.loaded()])
+    return [
+      ...(await natives.differences()),
+      ...(await tenants.differences()),
+      ...(loaded ? await certificateDifferences(loaded) : []),
+    ]
+  }
+}
