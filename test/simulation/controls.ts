@@ -75,6 +75,25 @@ export const controls: Record<string, Broken> = {
       }),
     },
   },
+  'a change that HAProxy has lost counts as applied': {
+    faults: ['HAProxy loses commands'],
+    node: {
+      runtime(runtime) {
+        const told = new Map<string, string | undefined>()
+        return {
+          ...runtime,
+          async change(commands, places = []) {
+            const all = [...commands]
+            for (const command of all)
+              told.set(`${command.map} ${command.key}`, command.kind === 'del' ? undefined : command.value)
+            await runtime.change(all)
+            return this.lookUp(places)
+          },
+          lookUp: async (places) => places.map(({ map, key }) => told.get(`${map} ${key}`)),
+        }
+      },
+    },
+  },
   'a full disk refuses a policy for good': {
     faults: ['a disk is full', 'a session ends'],
     node: {

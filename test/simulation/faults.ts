@@ -94,6 +94,12 @@ export const faults: Record<string, Fault> = {
     haproxy.refuse(world.scheduler.chance.pick([1, 3, 10]))
     later(world, 4_000, () => haproxy.refuse(0))
   },
+  'HAProxy loses commands': (world) => {
+    const { haproxy, name } = world.scheduler.chance.pick(world.nodes)
+    world.scheduler.tell(name, 'HAProxy answers as if it had executed commands that it has not')
+    haproxy.lose(world.scheduler.chance.pick([1, 3, 10]))
+    later(world, 4_000, () => haproxy.lose(0))
+  },
   'a disk is full': (world) => {
     const { disk } = world.scheduler.chance.pick(world.nodes)
     disk.setSpace(world.scheduler.chance.pick(['nearly', 'full'] as const))

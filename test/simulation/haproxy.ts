@@ -14,6 +14,8 @@ export function createHaproxy(scheduler: Scheduler, disk: Disk, fileOf: (map: Ma
   let lost = () => {}
   /** One in so many commands gets no answer. */
   let refusesOneIn = 0
+  /** One in so many commands is answered as if it had worked, and has not. */
+  let losesOneIn = 0
   let onChange = () => {}
 
   function load(): void {
@@ -34,12 +36,14 @@ export function createHaproxy(scheduler: Scheduler, disk: Disk, fileOf: (map: Ma
   }
 
   const runtimeOf = (process: Process): MapRuntime => ({
-    async change(commands) {
+    async change(commands, places = []) {
       for (const command of commands)
         await scheduler.takes(process, chance.next() * 2, () => {
           if (!isAlive) throw new RuntimeError('HAProxy does not answer')
           if (refusesOneIn > 0 && chance.below(refusesOneIn) === 0)
             throw new RuntimeError('HAProxy did not answer in time')
+          if (losesOneIn > 0 && chance.below(losesOneIn) === 0)
+            return scheduler.tell(name, `HAProxy loses: ${command.kind} ${command.map} ${command.key}`)
           const { kind, map, key } = command
           const entries = maps.get(map) as Map<string, string>
           if (kind === 'add' ? entries.has(key) : !entries.has(key))
@@ -49,7 +53,18 @@ export function createHaproxy(scheduler: Scheduler, disk: Disk, fileOf: (map: Ma
           scheduler.tell(name, `HAProxy: ${kind} ${map} ${key}${kind === 'del' ? '' : ` ${command.value}`}`)
           onChange()
         })
+      return places.length > 0 ? this.lookUp(places) : []
     },
+    lookUp: (places) =>
+      scheduler.takes(process, chance.next() * 2, () => {
+        if (!isAlive) throw new RuntimeError('HAProxy does not answer')
+        return places.map(({ map, key }) => maps.get(map)?.get(key))
+      }),
+    size: (map) =>
+      scheduler.takes(process, chance.next() * 2, () => {
+        if (!isAlive) throw new RuntimeError('HAProxy does not answer')
+        return maps.get(map)?.size ?? 0
+      }),
     async *entries(map) {
       yield* await scheduler.takes(process, chance.next() * 2, () => {
         if (!isAlive) throw new RuntimeError('HAProxy does not answer')
@@ -84,6 +99,9 @@ export function createHaproxy(scheduler: Scheduler, disk: Disk, fileOf: (map: Ma
     isAlive: () => isAlive,
     refuse(oneIn: number): void {
       refusesOneIn = oneIn
+    },
+    lose(oneIn: number): void {
+      losesOneIn = oneIn
     },
     onChange(listener: () => void): void {
       onChange = listener

@@ -2,6 +2,7 @@ import { createAgent } from '../../src/agent/agent.ts'
 import type { NodeKey } from '../../src/agent/disk/node_key.ts'
 import { openPolicyFiles, type PolicyFiles } from '../../src/agent/disk/policy_files.ts'
 import { openRecordLog, type RecordLog } from '../../src/agent/disk/record_log.ts'
+import { createComparison } from '../../src/agent/haproxy/comparison/comparison.ts'
 import { createLoading } from '../../src/agent/haproxy/loading.ts'
 import { Claims } from '../../src/agent/haproxy/maps/claims.ts'
 import type { Entry, MapName } from '../../src/agent/haproxy/maps/entries.ts'
@@ -153,11 +154,16 @@ export function createNode({ scheduler, nats, keys, broken }: World, name: strin
     )
     const { isOver } = lifetime
     const maps = createMapEnforcement({ runtime, haproxy: own, claims, natives, config, files, loading, isOver })
+    const comparison = createComparison(
+      { timing, runtime, claims, turns, loading, isOver, trouble, differencesOfOthers: async () => [] },
+      { onDifferences: (found) => scheduler.tell(name, `finds ${found.length} differences in HAProxy`) },
+    )
     return {
       start: (all: Iterable<Entry>) =>
         turns.next(async () => {
           await maps.start(all)
           lifetime.begin()
+          comparison.begin()
         }),
       apply: (change: Change) => turns.next(() => maps.apply(change)),
       shadowed: () => undefined,
@@ -241,6 +247,7 @@ export function createNode({ scheduler, nats, keys, broken }: World, name: strin
       disk.setSpace('free')
       disk.setFailing(false)
       haproxy.refuse(0)
+      haproxy.lose(0)
       if (process) {
         process.pausedUntil = 0
         process.skewMs = 0
