@@ -128,6 +128,18 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { gatehouse_edge_nodes_storage_failing: '1x90' },
     quiet: { gatehouse_edge_nodes_storage_failing: '1 0 0x90' },
   },
+  GatehouseProxyChanged: {
+    fires: { 'gatehouse_edge_differences_total{instance="n"}': '0x80 3x10' },
+    quiet: {
+      'gatehouse_edge_differences_total{instance="n"}': '3x90',
+      'gatehouse_edge_differs{instance="n"}': '1 0x89',
+    },
+  },
+  GatehouseProxyNotCompared: {
+    // The time at the end is 90 minutes after zero.
+    fires: { 'gatehouse_edge_agreement_timestamp_seconds{instance="n"}': '60x90' },
+    quiet: { 'gatehouse_edge_agreement_timestamp_seconds{instance="n"}': '0+60x90' },
+  },
   GatehouseNameWithoutCertificate: {
     fires: { gatehouse_edge_nodes_missing_certificates: '2x90' },
     quiet: { gatehouse_edge_nodes_missing_certificates: '2x5 0x90' },

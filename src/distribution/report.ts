@@ -1,6 +1,8 @@
 import { rfc3339 } from '../kernel/clock.ts'
 import {
   type CertificateCounts,
+  differenceKinds,
+  type NodeDifferences,
   type UncoveredOfAccount,
   type UpstreamStatus,
   upstreamStatuses,
@@ -34,6 +36,7 @@ const maxRuleHits = 5_000
 const maxRefusals = 1_000
 const maxRefusalCharacters = 1_000
 const maxHealth = 1_000
+const maxDifferences = 20
 // More than fit into the bytes that a node has for them.
 const [maxUncoveredAccounts, maxUncoveredNames] = [1_000, 5_000]
 
@@ -82,6 +85,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       ...(allowed.length > 0 && { allowed }),
       ...readRefused(sent.refused),
       ...(typeof sent.storageFault === 'string' && { storageFault: plainText(sent.storageFault, maxReasonCharacters) }),
+      ...readDifferences(sent.differences, now),
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),
       ...(ruleHits && { ruleHits: ruleHits.read }),
@@ -124,6 +128,36 @@ function readRefused(sent: unknown): Pick<Report, 'refused'> {
   const { records, lowest } = sent
   const generations = sent.generations.filter(isCount).sort((a, b) => a - b)
   return isCount(records) && (lowest === null || isCount(lowest)) ? { refused: { records, lowest, generations } } : {}
+}
+
+/** What cannot be read is as if it differed from now on: a node that says nothing sensible is not known to be right. */
+function readDifferences(sent: unknown, now: number): Pick<Report, 'differences'> {
+  if (!isObject(sent)) return {}
+  const { found, latest } = sent
+  const [since, agreedAt] = [sent.since, sent.agreedAt].map((at) => momentOf(at, 0, now + maxAheadMs))
+  const hasNone = sent.since === null
+  return {
+    differences: {
+      found: isCount(found) ? found : 0,
+      since: hasNone && isCount(found) ? null : rfc3339(Math.min(since ?? now, now)),
+      agreedAt: agreedAt === undefined ? null : rfc3339(Math.min(agreedAt, now)),
+      latest: Array.isArray(latest)
+        ? latest
+            .slice(-maxDifferences)
+            .map((each) => readDifference(each, now))
+            .filter(isThere)
+        : [],
+    },
+  }
+}
+
+function readDifference(sent: unknown, now: number): NodeDifferences['latest'][number] | undefined {
+  if (!isObject(sent)) return undefined
+  const { what, name } = sent
+  const kind = differenceKinds.find((each) => each === sent.kind)
+  const at = momentOf(sent.at, 0, now + maxAheadMs)
+  if (typeof what !== 'string' || typeof name !== 'string' || !kind || at === undefined) return undefined
+  return { what: plainText(what, 50), name: plainText(name, maxReasonCharacters), kind, at: rfc3339(at) }
 }
 
 function readUpstreams(sent: unknown): Pick<Report, 'upstreams'> {

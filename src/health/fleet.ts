@@ -106,7 +106,7 @@ function lag(live: readonly NodeFacts[]): Status {
 
 type NodeAsSeen = Pick<
   EdgeNode,
-  'live' | 'lastSeenAt' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'certificates'
+  'live' | 'lastSeenAt' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'differences' | 'certificates'
 >
 export type NodeContext = {
   readonly isConnected: boolean
@@ -143,6 +143,15 @@ export function nodeStatus(node: NodeAsSeen, { isConnected, due, isKeyAccepted }
     up('It reports and has applied every change that is due.'),
     ...(node.storageFault
       ? [degraded('storage_fault', `It cannot write to its disk and applies no changes${because(node.storageFault)}`)]
+      : []),
+    ...(node.differences?.since
+      ? [
+          degraded(
+            'proxy_differs',
+            'Another program changed its HAProxy, and no complete comparison has found it right since.',
+            node.differences.since,
+          ),
+        ]
       : []),
     ...(rejected > 0
       ? [degraded('record_refused', `It rejected ${counted(rejected, 'record')} and keeps what was there before.`)]

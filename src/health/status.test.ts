@@ -339,6 +339,8 @@ test('a node is down when it is silent, and unknown when the control plane canno
     [{ refused: { records: 2, lowest: 1, generations: [1] } }, {}, 'degraded record_refused'],
     [{ refused: undefined }, {}, 'unknown record_refused'],
     [{ storageFault: 'ENOSPC' }, {}, 'degraded storage_fault'],
+    [{ differences: { found: 3, since: at, agreedAt: null, latest: [] } }, {}, 'degraded proxy_differs'],
+    [{ differences: { found: 3, since: null, agreedAt: at, latest: [] } }, {}, 'up ok'],
     [{}, { isKeyAccepted: false }, 'degraded node_key_waiting'],
     [{ certificates: { names: 1, waiting: 1, firstExpiry: null, missing: 0 } }, {}, 'degraded certificate_missing'],
     [{ certificates: { names: 1, waiting: 0, firstExpiry: null, missing: 3 } }, {}, 'degraded certificate_missing'],

@@ -47,6 +47,7 @@ export const codes = [
   'node_key_waiting',
   'record_refused',
   'record_withheld',
+  'proxy_differs',
   'storage_fault',
   'delivery_failing',
   'disabled',

@@ -204,7 +204,9 @@ function backupPart(metrics: Got): Part[] {
 async function examineAgent({ agentUrl, hasAgent }: LocalParts): Promise<Part[]> {
   const part = 'this machine'
   const [got, ready] = await Promise.all([get(`${agentUrl}/status`), get(`${agentUrl}/readyz`)])
-  const { node, applied, connected, natsFault, storageFault, clockFault, refused } = json('text' in got ? got.text : '')
+  const { node, applied, connected, natsFault, storageFault, clockFault, differences, refused } = json(
+    'text' in got ? got.text : '',
+  )
   if (typeof node !== 'string') {
     if (!hasAgent) return []
     const reason = 'fault' in got ? got.fault : `it answers ${got.code}`
@@ -217,6 +219,9 @@ async function examineAgent({ agentUrl, hasAgent }: LocalParts): Promise<Part[]>
     ...(connected === true ? [] : [`not connected to NATS${natsFault ? `: ${natsFault}` : ''}`]),
     ...(storageFault ? [`cannot write to its disk: ${storageFault}`] : []),
     ...(clockFault ? [`${clockFault}`] : []),
+    ...((differences as { since?: unknown } | undefined)?.since
+      ? ['another program changed its HAProxy; the log names what']
+      : []),
     ...(records ? [`rejected ${records} records`] : []),
   ]
   const message = wrong.length > 0 ? `${node}: ${wrong.join(', ')}` : `${node} is ready, generation ${applied}`

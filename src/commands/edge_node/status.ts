@@ -6,6 +6,7 @@ import type { EdgeProxy } from '../../agent/haproxy/apply.ts'
 import { usageMetrics } from '../../agent/haproxy/config/limits.ts'
 import { frontendMetrics } from '../../agent/haproxy/lines/frontend_metrics.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
+import type { Differences } from '../../agent/reports/differences.ts'
 import type { Health } from '../../agent/reports/health.ts'
 import type { RuleHits } from '../../agent/reports/rule_hits.ts'
 import { serveStatus } from '../../agent/reports/status_server.ts'
@@ -35,12 +36,13 @@ type Node = {
   ruleHits: Pick<RuleHits, 'lost'>
   current: () => { nodeKey: string }
   storage: Pick<Storage, 'fault' | 'failures'>
+  differences: Pick<Differences, 'state'>
   isDraining: () => boolean
 }
 
 export function serveNodeStatus(
   { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
-  { settings, agent, health, link, natives, requests, ruleHits, storage, current, isDraining }: Node,
+  { settings, agent, health, link, natives, requests, ruleHits, storage, differences, current, isDraining }: Node,
 ) {
   const fingerprint = nodeKeyFingerprint(current().nodeKey)
   const status = () => ({
@@ -66,6 +68,7 @@ export function serveNodeStatus(
       ...(disk ? [`no changes are applied: ${disk}`] : []),
       ...(nats ? [`no changes arrive: ${nats}`] : []),
       ...(clock ? [clock] : []),
+      ...(differences.state().since === null ? [] : ['another program changed HAProxy; the log names what']),
     ]
   }
 
@@ -80,6 +83,9 @@ export function serveNodeStatus(
       gatehouse_edge_refusals: refused.records,
       gatehouse_edge_storage_failing: storage.fault() === undefined ? 0 : 1,
       gatehouse_edge_storage_failures_total: storage.failures(),
+      gatehouse_edge_differences_total: differences.state().found,
+      gatehouse_edge_differs: differences.state().since === null ? 0 : 1,
+      ...agreementMetric(differences),
       gatehouse_edge_refused_upstreams: refusedUpstreams,
       gatehouse_edge_unresolved_names: unresolvedNames,
       gatehouse_edge_certificate_names: certificates.names,
@@ -110,6 +116,12 @@ const clockFaultOf = (link: Link): string | undefined => clockFault(link.clockOf
 function clockMetric(link: Link): Record<string, number> {
   const offset = link.clockOffset()
   return offset === undefined ? {} : { gatehouse_edge_clock_offset_seconds: offset / 1_000 }
+}
+
+/** None before the first: zero would look like a comparison long ago. */
+function agreementMetric(differences: Pick<Differences, 'state'>): Record<string, number> {
+  const { agreedAt } = differences.state()
+  return agreedAt === null ? {} : { gatehouse_edge_agreement_timestamp_seconds: Date.parse(agreedAt) / 1_000 }
 }
 
 const maxTroubled = 50

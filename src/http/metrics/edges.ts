@@ -4,7 +4,7 @@ import { type EdgeNode, upstreamStatuses } from '../../kernel/edge/edge_nodes.ts
 type Registers = Registry[]
 type Shown = Pick<
   EdgeNode,
-  'cell' | 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'upstreams' | 'certificates'
+  'cell' | 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'differences' | 'upstreams' | 'certificates'
 >
 
 export type EdgeMetrics = {
@@ -126,6 +126,12 @@ function faultMetrics(registers: Registers, liveNodes: () => Shown[]): void {
     'gatehouse_edge_nodes_storage_failing',
     'Live edge nodes that cannot write to their disks.',
     () => liveNodes().filter(({ storageFault }) => storageFault !== undefined).length,
+  )
+  gauge(
+    registers,
+    'gatehouse_edge_nodes_differing',
+    'Live edge nodes whose HAProxy another program changed, and was not found right since.',
+    () => liveNodes().filter(({ differences }) => differences?.since != null).length,
   )
   gauge(
     registers,

@@ -74,6 +74,18 @@ const EdgeNode = Closed(
       description:
         'Why the node cannot write to its disk. It keeps enforcing what it has and applies nothing new until it can. Null: it can.',
     }),
+    proxy_differences: Type.Unsafe<{ found: number; since: string | null; last_agreed_at: string | null } | null>({
+      description:
+        'Entries, backends and certificates in the HAProxy of the node that another program had changed, since the agent started; since when, if no complete comparison has found everything right after that; and when one last has. The log of the node names them. Null: the version of the node does not compare them.',
+      anyOf: [
+        Closed({
+          found: Type.Integer(),
+          since: TimestampOrNull('Null: everything is as it should be.'),
+          last_agreed_at: TimestampOrNull('Null: there was none yet.'),
+        }),
+        { type: 'null' },
+      ],
+    }),
     status: StatusShown,
   },
   { title: 'EdgeNode' },
@@ -132,6 +144,13 @@ const shown = (node: KnownNode, { joined, accepted, status }: Around): Static<ty
   rejected_records: node.refused?.records ?? null,
   lowest_rejected_generation: node.refused?.lowest ?? null,
   storage_fault: node.storageFault ?? null,
+  proxy_differences: node.differences
+    ? {
+        found: node.differences.found,
+        since: node.differences.since,
+        last_agreed_at: node.differences.agreedAt,
+      }
+    : null,
   status,
 })
 

@@ -24,6 +24,7 @@ const nodeWords: Readonly<Record<string, string>> = {
   node_away: 'Offline',
   node_behind: 'Behind',
   storage_fault: 'Cannot write to disk',
+  proxy_differs: 'HAProxy was changed',
   record_refused: 'Rejected a change',
   node_key_waiting: 'Key not accepted',
   certificate_missing: 'Certificates missing',
