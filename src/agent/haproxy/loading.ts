@@ -35,20 +35,6 @@ export function createLoading(parts: Parts) {
     return config.toggleNatives()
   }
 
-  async function checkFiles(): Promise<void> {
-    try {
-      await haproxy.check()
-    } catch (error) {
-      if (!fallBack()) throw error
-      await files.flush()
-      await haproxy.check().catch((other) => {
-        fallBack()
-        throw other
-      })
-      trouble(new Error('HAProxy refuses a native backend; adding them one by one', { cause: error }))
-    }
-  }
-
   async function catchUpNatives(): Promise<void> {
     await changeMaps(runtime, claims.change(await natives.catchUp()))
   }
@@ -56,7 +42,7 @@ export function createLoading(parts: Parts) {
   async function prepareFiles(): Promise<void> {
     await files.flush()
     await certificates.prepare()
-    await checkFiles()
+    await checkFiles(parts, fallBack)
   }
 
   async function startFromFiles(): Promise<void> {
@@ -106,6 +92,19 @@ export function createLoading(parts: Parts) {
     isInDoubt: (): boolean => isInDoubt,
     /** Another number after each time that everything is loaded. */
     loads: (): number => loads,
+  }
+}
+async function checkFiles({ haproxy, files, trouble }: Parts, fallBack: () => boolean): Promise<void> {
+  try {
+    await haproxy.check()
+  } catch (error) {
+    if (!fallBack()) throw error
+    await files.flush()
+    await haproxy.check().catch((other) => {
+      fallBack()
+      throw other
+    })
+    trouble(new Error('HAProxy refuses a native backend; adding them one by one', { cause: error }))
   }
 }
 export type Loading = ReturnType<typeof createLoading>

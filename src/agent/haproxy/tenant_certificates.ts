@@ -60,20 +60,10 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
     return line
   }
 
-  /** Which lines of the list a running HAProxy lacks, or has although it should not. */
-  async function differences(): Promise<Difference[]> {
-    const missing = new Map([...lines].map(([name, line]) => [entry(name, line), name]))
-    const unexpected = (await linesInForce(settings)).filter((line) => !missing.delete(line))
-    const difference = (name: string, kind: Difference['kind']) => ({ what: 'certificate', name, kind }) as const
-    return [
-      ...missing.values().map((name) => difference(name, 'missing')),
-      ...unexpected.map((line) => difference(line.split(' ')[1] ?? line, 'unexpected')),
-    ]
-  }
-
   return {
     open,
-    differences,
+    /** Which lines of the list a running HAProxy lacks, or has although it should not. */
+    differences: () => lineDifferences(settings, lines),
     /** What HAProxy has. */
     loaded: (): LoadedCertificates => new Map(lines.values().map(({ file, digest }) => [file, digest])),
 
@@ -110,11 +100,21 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
      * is then reloaded.
      */
     async isInForce(): Promise<boolean> {
-      return (await differences()).length === 0
+      return (await lineDifferences(settings, lines)).length === 0
     },
   }
 }
 export type TenantCertificates = ReturnType<typeof createTenantCertificates>
+
+async function lineDifferences(settings: ProxySettings, lines: ReadonlyMap<string, Line>): Promise<Difference[]> {
+  const missing = new Map([...lines].map(([name, line]) => [entry(name, line), name]))
+  const unexpected = (await linesInForce(settings)).filter((line) => !missing.delete(line))
+  const difference = (name: string, kind: Difference['kind']) => ({ what: 'certificate', name, kind }) as const
+  return [
+    ...missing.values().map((name) => difference(name, 'missing')),
+    ...unexpected.map((line) => difference(line.split(' ')[1] ?? line, 'unexpected')),
+  ]
+}
 
 async function linesInForce(settings: ProxySettings): Promise<string[]> {
   const found: string[] = []
