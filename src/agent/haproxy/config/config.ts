@@ -17,7 +17,7 @@ import {
   refuseUnnamedRequests,
   sourceStage,
 } from './client_address.ts'
-import { fastPath } from './fast_path.ts'
+import { fastPath, fastPathMaps } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
@@ -209,7 +209,7 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
   acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${redirectAcl}${manyInFlight(limitsOf(settings), httpsBackends)}
-${settings.isCarefulOnly ? '' : fastPath(settings)}
+${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)

@@ -78,3 +78,7 @@ ${decide('http-request', 'txn.entry', 'fast !open || fast !unrestricted').slice(
   http-request allow if fast !many_in_flight${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
   http-request allow if fast
 `
+
+/** For tests without these rules: HAProxy knows only the maps that some rule reads, and can change no others. */
+export const fastPathMaps = (settings: ProxySettings) =>
+  `  http-request set-var(txn.none) str(-),map_str(${mapFile(settings, 'header_lists')}),map_beg(${mapFile(settings, 'guard')}) if FALSE`

@@ -32,3 +32,11 @@ test('changes are sent in order, in short lines, with separators inside a value 
   )
   assert.deepEqual([...changeLines(settings, [])], [])
 })
+
+test('look-ups come after all changes, on the same line if they fit', () => {
+  const change: Command = { kind: 'del', map: 'route', key: 'a' }
+  const place = { map: 'host', key: 'b c' } as const
+  const lookUp = 'get map /x/maps/host.map b\\ c'
+  assert.deepEqual([...changeLines(settings, [change], [place])], [`del map /x/maps/route.map a;${lookUp}`])
+  assert.deepEqual([...changeLines(settings, [], [place])], [lookUp])
+})

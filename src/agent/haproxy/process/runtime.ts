@@ -44,11 +44,13 @@ export async function* converse(
         text += value
       }
     }
-    socket.write('prompt\n')
-    await nextAnswer()
+    let isPrompting = false
     for (const command of commands) {
       if (Buffer.byteLength(command) > commandBytes) throw new RuntimeError('a command is too long for HAProxy')
-      socket.write(`${command}\n`)
+      // In one write with the first command, which saves a round trip.
+      socket.write(isPrompting ? `${command}\n` : `prompt\n${command}\n`)
+      if (!isPrompting) await nextAnswer()
+      isPrompting = true
       // Between the lines of a payload it prompts with `+`.
       yield { command, answer: (await nextAnswer()).replace(/^(\+ )+/, '').trim() }
     }
@@ -83,11 +85,20 @@ function expectSilence(command: string, answer: string): void {
 }
 
 /**
- * Changes in the order given, many to a line. HAProxy executes a line in one go, and requests on the same thread wait
- * meanwhile: 8,000 bytes are some 50 changes, and take it about half a millisecond. Between two lines it serves traffic.
+ * Changes in the order given and then look-ups, many to a line. HAProxy executes a line in one go, and requests on the same
+ * thread wait meanwhile: 8,000 bytes are some 50 changes, and take it about half a millisecond. Between two lines it serves
+ * traffic.
  */
-export function* changeLines(settings: ProxySettings, commands: Iterable<Command>): Generator<string> {
-  yield* joinedLines(Iterator.from(commands).map((command) => changeCommand(settings, command)))
+export function* changeLines(
+  settings: ProxySettings,
+  changes: Iterable<Command>,
+  places: readonly Place[] = [],
+): Generator<string> {
+  function* commands(): Generator<string> {
+    for (const change of changes) yield changeCommand(settings, change)
+    for (const { map, key } of places) yield `get map ${mapFile(settings, map)} ${escaped(key)}`
+  }
+  yield* joinedLines(commands())
 }
 
 export function* joinedLines(commands: Iterable<string>): Generator<string> {
@@ -133,27 +144,23 @@ export const mapRuntime = (settings: ProxySettings): MapRuntime => ({
   size: (map) => sizeInForce(settings, map),
 })
 
-/** On one connection, because opening another takes longer than a look-up. */
+/** A small change and its look-ups are one line: another connection or round trip would take longer than they do. */
 async function changeAndLookUp(
   settings: ProxySettings,
   changes: Iterable<Command>,
   places: readonly Place[],
 ): Promise<(string | undefined)[]> {
-  function* lines(): Generator<string> {
-    yield* changeLines(settings, changes)
-    yield* joinedLines(places.map(({ map, key }) => `${getMap}${mapFile(settings, map)} ${escaped(key)}`))
-  }
   const found: (string | undefined)[] = []
-  for await (const { command, answer } of converse(settings.runtimeSocket, lines())) {
-    if (!command.startsWith(getMap)) expectSilence(command, answer)
-    // An empty line ends the answer to each command of a line.
+  for await (const { command, answer } of converse(settings.runtimeSocket, changeLines(settings, changes, places))) {
+    // Look-ups come last and answer in turn, each with an empty line at its end. A change says nothing.
+    if (!answer.startsWith(lookUpAnswer)) expectSilence(command, answer)
     else for (const each of answer.split('\n\n')) found.push(foundAt(places[found.length], each))
   }
   if (found.length !== places.length)
     throw new RuntimeError(`HAProxy answered ${found.length} of ${places.length} look-ups`)
   return found
 }
-const getMap = 'get map '
+const lookUpAnswer = 'type='
 
 /**
  * `type=beg, case=sensitive, found=yes, idx=tree, key="…", value="…", type="str"`, a line for each way in which rules search
