@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fingerprintOf } from '../../src/agent/haproxy/comparison/certificate_comparison.ts'
 import type { Difference } from '../../src/agent/haproxy/comparison/difference.ts'
-import type { MapName } from '../../src/agent/haproxy/maps/entries.ts'
-import { ask, converse } from '../../src/agent/haproxy/process/runtime.ts'
+import { type MapName, mapNames } from '../../src/agent/haproxy/maps/entries.ts'
+import { ask, converse, mapRuntime } from '../../src/agent/haproxy/process/runtime.ts'
 import { tenantFolder, tenantList } from '../../src/agent/haproxy/settings.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import { poll } from '../harness/poll.ts'
@@ -90,6 +90,31 @@ test('entries that another program changed, removed or added are named and repai
     await Promise.all(['/r3', '/r5', '/secret'].map(async (path) => (await get(edge, { path })).status)),
     [403, 200, 404],
   )
+})
+
+test('a look-up finds exactly what is in a map, and nothing that only begins like it', async () => {
+  const odd = ['/a b', '/semi;colon', '/"quoted", value="x"', '/größe', '/100%25']
+  const headers = { add: [['x-text', 'a;b "c" \\d']], remove: ['x-gone'] }
+  await edge.put(
+    Object.fromEntries(odd.map((match) => [`route.${id('edghtsrt')}`, { ...routeRecord(match), headers }])),
+  )
+  const runtime = mapRuntime(settings)
+  for (const map of mapNames) {
+    const entries = await Array.fromAsync(runtime.entries(map))
+    assert.equal(await runtime.size(map), entries.length, map)
+    const places = entries.map(([key]) => ({ map, key }))
+    assert.deepEqual(
+      await runtime.lookUp(places),
+      entries.map(([, value]) => value),
+      map,
+    )
+    const longer = places.map(({ key }) => ({ map, key: `${key}x/` }))
+    assert.deepEqual(
+      await runtime.lookUp(longer),
+      longer.map(() => undefined),
+      map,
+    )
+  }
 })
 
 test('nothing seems to differ while the agent itself changes entries all the time', async () => {

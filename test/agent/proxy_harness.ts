@@ -147,6 +147,8 @@ export async function startEdge(
     createProxy(settings, {
       onTrouble: (problem) => troubles.push(problem),
       onHealth: (seen) => health.push(seen),
+      // Tests write to HAProxy's socket, and want to see what comes of it.
+      comparisonMs: 3_600_000,
       ...options,
     })
   const edge: Edge = {

@@ -29,7 +29,7 @@ type Parts = {
 
 /** Between two slices: 500 entries each time take about 1 % of a core. */
 const pauseMs = 50
-const defaultComparisonMs = 20_000
+export const defaultComparisonMs = 20_000
 /** After a reload that has not repaired it: one must not follow the other. */
 const reloadAgainMs = 10 * 60 * 1_000
 
