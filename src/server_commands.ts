@@ -145,7 +145,7 @@ const commands: Record<string, ServerCommand> = {
       ['nodes list', 'list the edge nodes that have joined'],
       ['nodes invite', 'print a token with which one machine can join'],
       ['nodes revoke NAME', 'cut a node off and never let it connect again, or withdraw its invitation'],
-      ['nodes events', 'list who invited, joined, was refused and was revoked'],
+      ['nodes events', 'list which nodes were invited, joined, refused, revoked, or had their HAProxy changed'],
     ],
     flags: [
       ['--name NAME', 'with invite: the name that the node gets; default: the one that it asks for'],

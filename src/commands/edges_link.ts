@@ -5,6 +5,7 @@ import type { DbPool } from '../db/pool.ts'
 import { channelsOf, wakeSubject } from '../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
 import type { Fleet } from '../fleet/fleet.ts'
+import { noteProxyChanges } from '../fleet/proxy_changes.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
@@ -20,7 +21,7 @@ import { changeStatus } from '../publisher/nodes/change_status.ts'
 import { createHealthBuffer } from '../publisher/nodes/health_buffer.ts'
 import { noteNodeKeys, sealForNewNodes } from '../publisher/nodes/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/nodes/node_store.ts'
-import { type EdgeNodes, type ReportListener, watchNodes } from '../publisher/nodes/nodes.ts'
+import { type EdgeNodes, watchNodes } from '../publisher/nodes/nodes.ts'
 import { type EdgeBuffers, type IsActive, saveRuleHits, takeHits } from '../publisher/nodes/reported_hits.ts'
 import { takeInRequests } from '../publisher/nodes/request_intake.ts'
 import { watchSuspicions } from '../publisher/nodes/suspicions.ts'
@@ -87,7 +88,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   takeHits(believed, buffers, publishers.isActive)
   saveRuleHits(db, believed, { clock: systemClock, log }, publishers.isActive)
   metrics.watchEdgeNodes(nodes.all)
-  nodes.onReport(sayDifferences(log))
+  noteProxyChanges(nodes, { db, clock: systemClock, log, isActive: publishers.isActive })
   const tails = createTails()
 
   const ending = new AbortController()
@@ -154,19 +155,6 @@ function createWarnOnce(log: Logger) {
     if (warned.has(`${about} ${message}`)) return
     warned.add(`${about} ${message}`)
     log.warn({ node: about, err }, message)
-  }
-}
-
-/** At most once a minute for a node, which may be stolen. */
-function sayDifferences(log: Logger): ReportListener {
-  const said = new Map<string, { found: number; at: number }>()
-  return ({ node, differences }) => {
-    if (!differences || differences.found === 0) return
-    const before = said.get(node)
-    const { found, latest } = differences
-    if (before?.found === found || systemClock() - (before?.at ?? 0) < 60_000) return
-    log.error({ node, found, latest }, 'an edge node reports that another program changed its HAProxy')
-    said.set(node, { found, at: systemClock() })
   }
 }
 

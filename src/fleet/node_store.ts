@@ -98,6 +98,7 @@ export type FleetEvent = {
     | 'cell_created'
     | 'cell_deleted'
     | 'account_placed'
+    | 'proxy_changed'
   readonly node?: string | undefined
   readonly sourceIp?: string | undefined
   readonly detail?: string

@@ -76,12 +76,14 @@ const EdgeNode = Closed(
     }),
     proxy_differences: Type.Unsafe<{ found: number; since: string | null; last_agreed_at: string | null } | null>({
       description:
-        'Entries, backends and certificates in the HAProxy of the node that another program had changed, since the agent started; since when, if no complete comparison has found everything right after that; and when one last has. The log of the node names them. Null: the version of the node does not compare them.',
+        'What another program changed in the HAProxy of the node. `found` counts entries, backends and certificates since the agent started, and the log of the node names them. Null: the version of the node does not compare them.',
       anyOf: [
         Closed({
           found: Type.Integer(),
-          since: TimestampOrNull('Null: everything is as it should be.'),
-          last_agreed_at: TimestampOrNull('Null: there was none yet.'),
+          since: TimestampOrNull(
+            'When the first was found that no complete comparison without any has followed. Null: everything is as it should be.',
+          ),
+          last_agreed_at: TimestampOrNull('When a complete comparison last found nothing. Null: none has yet.'),
         }),
         { type: 'null' },
       ],
