@@ -93,7 +93,7 @@ test('entries that another program changed, removed or added are named and repai
 })
 
 test('a look-up finds exactly what is in a map, and nothing that only begins like it', async () => {
-  const odd = ['/a b', '/semi;colon', '/"quoted", value="x"', '/größe', '/100%25']
+  const odd = ['/a b', '/semi;colon', '/"quoted", value="x"', '/café', '/100%25']
   const headers = { add: [['x-text', 'a;b "c" \\d']], remove: ['x-gone'] }
   await edge.put(
     Object.fromEntries(odd.map((match) => [`route.${id('edghtsrt')}`, { ...routeRecord(match), headers }])),
@@ -155,7 +155,7 @@ test('a reload by hand, with files that lack the latest changes, is noticed', as
   assert.equal((await get(edge, { path: '/after-the-files' })).status, 200)
 })
 
-test('a server that another program disabled, drained or moved is put back', async () => {
+test('a server that another program disabled or moved is put back', async () => {
   const { port } = await startHttpUpstream({ after }, 'native')
   const native = id('bkdst')
   await edge.put({ [`backend.${native}`]: staticBackend([{ address: '127.0.0.1', port }], { health_check: tcpCheck }) })
@@ -163,7 +163,8 @@ test('a server that another program disabled, drained or moved is put back', asy
   const [, name] = (await ask(settings.runtimeSocket, 'show servers state')).match(/ (bkdst_\S+) /) ?? assert.fail()
   for (const tampering of [
     `disable server ${name}/${native}.1`,
-    `set server ${name}/${native}.1 addr 127.0.0.2 port 1`,
+    `set server ${name}/${native}.1 addr 127.0.0.2`,
+    `set server ${name}/${native}.1 addr 127.0.0.1 port 1`,
   ]) {
     await agreement()
     found.length = 0
