@@ -69,7 +69,7 @@ export const errorCatalog = {
   },
   ERR_INVALID_JSON: {
     cause: 'The body is not a single well-formed JSON value in UTF-8, or an object in it repeats a key.',
-    hint: 'Correct the body.',
+    hint: 'Check quotes, commas and brackets, and remove repeated keys.',
   },
   ERR_INVALID_FIELD: {
     cause: 'A field or query parameter is missing, unknown, of the wrong type or out of range.',
@@ -129,7 +129,7 @@ export const errorCatalog = {
   },
   ERR_TOO_MANY: {
     cause: 'The change would exceed a limit on the number of these resources.',
-    hint: 'The message gives the limit. Delete what you no longer need, or distribute it differently.',
+    hint: 'The message gives the limit. Delete what you no longer need, or split it across several edges, policies or accounts.',
   },
   ERR_QUOTA: {
     cause:
@@ -138,11 +138,12 @@ export const errorCatalog = {
   },
   ERR_BACKEND_IN_USE: {
     cause: 'Edges, routes or other backends still use this backend. `details.used_by` lists them.',
-    hint: 'Remove it there first, or assign them another backend.',
+    hint: 'Give those edges, routes and backends another backend, then delete this one.',
   },
   ERR_IP_REFUSED: {
-    cause: 'An enforced IP restriction of the account does not allow this source address to call the API.',
-    hint: 'Call from an allowed address. An admin can look up the operation id under /ip_refusals to see which rule decided.',
+    cause:
+      'IP policies do not allow your source address: an enforced restriction of the account or, at an edge, also the policies of the route or TCP edge.',
+    hint: 'Come from an allowed address. To see which rule decided, run `gatehouse requests get` with the operation id of the API call, as an admin, or with the X-Request-Id of an edge.',
   },
   ERR_SELF_LOCKOUT: {
     cause:
@@ -151,7 +152,7 @@ export const errorCatalog = {
   },
   ERR_IP_POLICY_IN_USE: {
     cause: 'The IP policy is still attached. `details.used_by` lists where.',
-    hint: 'Detach it there first.',
+    hint: 'Remove it from those restrictions, edges and routes first.',
   },
   ERR_TLS_CERTIFICATE_IN_USE: {
     cause: 'A domain still uses this TLS certificate. `details.used_by` lists the domains.',
@@ -171,7 +172,7 @@ export const errorCatalog = {
     hint: 'Make another user an admin first.',
   },
   ERR_EMAIL_TAKEN: {
-    cause: 'Another user of the account has this email address. Upper and lower case are not distinguished.',
+    cause: 'Another user of the account has this email address, in upper or lower case.',
     hint: 'Use another address, or change the other user.',
   },
   ERR_IDENTITY_TAKEN: {

@@ -65,7 +65,7 @@ export async function deleteIpPolicy(tx: Db, change: RuleSetChange, id: Id<'ipp'
   const statement = sql`delete from ip_policies where account_id = ${accountId} and id = ${toUuid(id)}`
   if (await deleteUnlessReferenced(tx, statement, attachments)) return
   const users = await usersOf(tx, { accountId }, id)
-  throw new Refusal('ERR_IP_POLICY_IN_USE', `This IP policy is still used by ${users}. Detach it there first.`, {
+  throw new Refusal('ERR_IP_POLICY_IN_USE', `This IP policy is still used by ${users}. Remove it there first.`, {
     details: { used_by: users },
   })
 }
