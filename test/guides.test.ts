@@ -26,6 +26,17 @@ const typedBy: Readonly<Record<string, string>> = {
   'docs/guides/install-debian.md': 'dev/clean_install.ts',
   'docs/guides/add-an-edge-node.md': 'dev/two_machines.ts',
 }
+const linesOf = (page: string) => commandsOf(page).flatMap((block) => block.replaceAll('\\\n', ' ').trim().split('\n'))
+const guides = (
+  await Promise.all(
+    pages
+      .filter((page) => page.startsWith('docs/guides/') && !(page in typedBy))
+      .map(async (page) => ({ page, commands: linesOf(await read(page)) })),
+  )
+).filter(({ commands }) => commands.length > 0)
+// Before the first test: those that come after an await at this level may be too late for the runner.
+const plane = await startControlPlane({ after })
+
 /** Output, settings and configuration: shown, and not typed by a reader either. */
 const shown = ['text', 'json', 'yaml', 'hcl', 'ini']
 
@@ -49,12 +60,7 @@ test('what types a page names it', async () => {
   }
 })
 
-const plane = await startControlPlane({ after })
-const guides = pages.filter((page) => page.startsWith('docs/guides/') && !(page in typedBy))
-
-for (const page of guides) {
-  const commands = commandsOf(await read(page)).flatMap((block) => block.replaceAll('\\\n', ' ').trim().split('\n'))
-  if (commands.length === 0) continue
+for (const { page, commands } of guides) {
   test(`the commands of ${page} work as printed`, async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'gatehouse-guide-'))
     t.after(() => rm(folder, { recursive: true }))
