@@ -29,6 +29,7 @@ const modules: Record<string, object> = {
   control: {},
   request_headers: { headers },
   response_headers: { response_headers: headers },
+  rate_limit: { rate_limit: { requests: 1_000_000, per_seconds: 3_600, key: 'source', mode: 'enforce' } },
   redirect: {
     redirect: { to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
   },

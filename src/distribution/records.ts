@@ -14,6 +14,7 @@ import {
 } from '../kernel/edge/health_check.ts'
 import { isCanonicalHostport, isHostName, maxHostports } from '../kernel/edge/hostport.ts'
 import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/edge/paths.ts'
+import { rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
 import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
 import { type TimeoutName, timeoutLimits } from '../kernel/edge/timeouts.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
@@ -79,6 +80,13 @@ const Redirect = Type.Refine(
   (redirect) => !redirectFault(redirect),
 )
 
+const RateLimit = Closed({
+  requests: Type.Integer({ minimum: 1, maximum: rateLimitMost.requests }),
+  per_seconds: Type.Integer({ minimum: 1, maximum: rateLimitMost.per_seconds }),
+  key: Type.Enum([...rateLimitKeys]),
+  mode: Type.Enum([...rateLimitModes]),
+})
+
 const Seconds = (name: TimeoutName) => Type.Optional(Type.Integer({ minimum: 1, maximum: timeoutLimits[name].longest }))
 
 const RouteRecord = Closed({
@@ -91,6 +99,8 @@ const RouteRecord = Closed({
   headers: OrNull(Headers('request')),
   /** Missing: responses stay as they are. */
   response_headers: Type.Optional(Headers('response')),
+  /** Missing: there is no limit. */
+  rate_limit: Type.Optional(RateLimit),
   /** Missing: requests are forwarded. */
   redirect: Type.Optional(Redirect),
   /** Missing: they are refused. */

@@ -9,12 +9,12 @@ export const requestProtocols = ['tcp', 'http/1.0', 'http/1.1', 'h2', 'h3'] as c
 
 export const requestOutcomes = ['allowed', 'refused', 'warned', 'limited', 'failed'] as const
 
-/** Why a request did not get what it asked for, by outcome. Allowed and warned ones have no reason. */
+/** Why a request did not get what it asked for, by outcome. Allowed ones have none, and warnings of restrictions name those instead. */
 export const requestReasons = {
   allowed: [],
-  warned: [],
+  warned: ['rate_limit'],
   refused: ['policy', 'restriction'],
-  limited: ['source', 'edge', 'account', 'websockets'],
+  limited: ['source', 'edge', 'account', 'websockets', 'rate_limit'],
   /** First what the edge answers by itself, then what upstreams do, then what clients do. */
   failed: [
     'bad_request',

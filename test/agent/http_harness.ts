@@ -116,6 +116,7 @@ export type RouteOptions = {
   match_type?: 'exact_path' | 'path_prefix'
   policies?: string[] | null
   headers?: { add: [string, string][]; remove: string[] } | null
+  rate_limit?: { requests: number; per_seconds: number; key: 'source' | 'route'; mode: 'enforce' | 'warn' }
   redirect?: { to: string; status_code: number; keep_path: boolean; keep_query: boolean }
   response_headers?: { add: [string, string][]; remove: string[] }
   backend?: string | null

@@ -26,6 +26,7 @@ type Modules = {
   headers: ModuleState
   answer: ModuleState
   redirect: ModuleState
+  rate: ModuleState
   policy: PolicyState
 }
 type Case = Restriction & Modules
@@ -35,6 +36,7 @@ const accounts: Restriction[] = restrictionStates.flatMap((restriction): Restric
 )
 /** By account. With these, every pair with the other states is there. */
 const redirectShifts = [0, 0, 0, 0, 0, 2, 1]
+const rateShifts = [0, 0, 0, 0, 1, 2, 0]
 /** Three for each account: together every pair of states. */
 const casesOf = (account: number): Case[] =>
   [0, 1, 2].map((at) => ({
@@ -45,20 +47,26 @@ const casesOf = (account: number): Case[] =>
     headers: moduleStates[(at + Math.floor(account / 3)) % 3] as ModuleState,
     answer: moduleStates[(at + 2 * Math.floor(account / 3) + (account % 3 === 2 ? 1 : 0)) % 3] as ModuleState,
     redirect: moduleStates[(at + (redirectShifts[account] ?? 0)) % 3] as ModuleState,
+    rate: moduleStates[(at + (rateShifts[account] ?? 0)) % 3] as ModuleState,
   }))
 
 /** As the docs say: what cannot be asked refuses, what has no rule allows no one, and a warning stops nothing. */
-function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer, redirect }: Case) {
+function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer, redirect, rate }: Case) {
   // Even refusals have it: it is one of those that suit every answer.
   const isFramed = answer === 'enabled'
   const isRefused =
     (ipRestriction === 'enabled' && policy !== 'large') || (restriction === 'enforce' && asked !== 'large')
-  if (isRefused) return { status: 403, outcome: 'refused', isRewritten: false, isFramed, tcp: '' }
+  if (isRefused) return { status: 403, again: 403, outcome: 'refused', isRewritten: false, isFramed, tcp: '' }
   const outcome = restriction === 'warn' && asked !== 'large' ? 'warned' : 'allowed'
   const tcp = backend === 'enabled' ? 'HTTP/1.1 200' : ''
-  if (redirect === 'enabled') return { status: 307, outcome, isRewritten: false, isFramed, tcp }
-  if (backend !== 'enabled') return { status: 503, outcome: 'failed', isRewritten: false, isFramed, tcp }
-  return { status: 200, outcome, isRewritten: headers === 'enabled', isFramed, tcp }
+  const [status, end, isForwarded] =
+    redirect === 'enabled'
+      ? [307, outcome, false]
+      : backend === 'enabled'
+        ? [200, outcome, true]
+        : [503, 'failed', false]
+  const again = rate === 'enabled' ? 429 : status
+  return { status, again, outcome: end, isRewritten: isForwarded && headers === 'enabled', isFramed, tcp }
 }
 
 const log = await receiveAccessLog({ after })
@@ -107,6 +115,7 @@ async function build(
       ...{ match_type: 'exact_path', match: `/${at}`, ...both },
       ...moduleOf('request_headers', each.headers, { add: { 'x-added': 'yes' } }),
       ...moduleOf('response_headers', each.answer, { add: { 'X-Frame-Options': 'DENY' } }),
+      ...moduleOf('rate_limit', each.rate, { requests: 1, per_seconds: 3600 }),
       ...moduleOf('redirect', each.redirect, { to: 'https://new.example', status_code: 307 }),
     })
     await make(as, '/edges/tcp?wait=applied', {
@@ -152,9 +161,30 @@ const dial = ({ to, port }: Placed['tcp']): Promise<string> =>
     socket.on('close', () => resolve(text.slice(0, 12)))
   })
 
+/** After at least one in the same hour: with it begins a window of the limit. */
+async function statusOfAnother(host: string, path: string): Promise<number> {
+  const hour = () => Math.floor(Date.now() / 3_600_000)
+  for (;;) {
+    const began = hour()
+    await get(node, { host, path })
+    const { status } = await get(node, { host, path })
+    if (hour() === began) return status
+  }
+}
+
 test('every pair of states is among the cases', () => {
   const all = accounts.flatMap((_, number) => casesOf(number))
-  const names = ['restriction', 'asked', 'backend', 'ipRestriction', 'headers', 'answer', 'redirect', 'policy'] as const
+  const names = [
+    'restriction',
+    'asked',
+    'backend',
+    'ipRestriction',
+    'headers',
+    'answer',
+    'redirect',
+    'rate',
+    'policy',
+  ] as const
   const valuesOf = (name: (typeof names)[number]) => [...new Set(all.map((each) => each[name]))]
   for (const [at, one] of names.entries())
     for (const other of names.slice(at + 1))
@@ -185,6 +215,7 @@ test('modules that are absent, disabled and enabled, with policies that are miss
     )
     const told = {
       status: answer.status,
+      again: await statusOfAnother(host, path),
       outcome: line?.['gatehouse.outcome'],
       isRewritten: isAdded,
       isFramed: /^x-frame-options: DENY\r?$/im.test(answer.head),

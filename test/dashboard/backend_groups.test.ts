@@ -1,4 +1,4 @@
-// Backends of every kind are created, changed and given to a route in the dashboard.
+// In the dashboard, backends of every kind are created, changed and given to a route, and its other modules are set.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, test } from 'node:test'
@@ -112,6 +112,37 @@ test('a maintenance page is the last resort of a failover backend that a route u
   await press(page, 'Actions for spare > Delete…')
   await dialog.getByRole('button', { name: 'Delete backend', exact: true }).click()
   await dialog.getByText(`still used by ${route.id}`).waitFor()
+})
+
+test('the rate limit and the redirect of a route are set, changed and deleted', async () => {
+  const moduleOf = async (name: string) => (await admin('GET', `${routes}/${route.id}`)).body[name]
+  await page.goto(`${origin}/dashboard/edges/${edge.id}`)
+  await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
+  await dialog.getByLabel('Requests', { exact: true }).fill('0')
+  await dialog.getByText('It must be a number from 1 to 1,000,000.').waitFor()
+  await dialog.getByLabel('Requests', { exact: true }).fill('100')
+  await dialog.getByLabel('Every … seconds').fill('1')
+  await dialog.getByLabel('Requests beyond it').selectOption('warn')
+  await assertAccessible()
+  await save('Save')
+  await page.getByText('100 requests every second from one address, on each node: warns only').waitFor()
+  const limit = { enabled: true, requests: 100, per_seconds: 1, key: 'source', mode: 'warn', scope: 'node' }
+  assert.deepEqual(await moduleOf('rate_limit'), limit)
+
+  await page.reload()
+  await page.getByRole('button', { name: /^Change the redirect of/ }).click()
+  await dialog.getByLabel('To', { exact: true }).fill('new.example')
+  await dialog.locator('.field-error').waitFor()
+  await dialog.getByLabel('To', { exact: true }).fill('https://new.example')
+  await assertAccessible()
+  await save('Save')
+  await page.getByText('308 https://new.example/…').waitFor()
+  assert.equal((await moduleOf('redirect')).to, 'https://new.example')
+
+  await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
+  await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
+  await dialog.waitFor({ state: 'detached' })
+  assert.equal(await moduleOf('rate_limit'), null)
 })
 
 test('nothing went wrong on the page', () => assert.deepEqual(page.faults, []))

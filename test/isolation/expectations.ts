@@ -54,6 +54,7 @@ const route = async (as: Client) => {
     ip_restriction: { ip_policy_ids: [policyId] },
     request_headers: { add: { 'X-One': '1' } },
     response_headers: { add: { 'X-One': '1' } },
+    rate_limit: { requests: 100, per_seconds: 60 },
     redirect: { to: 'https://new.example.com' },
   }
   return { edge_id, id: await make(`/edges/https/${edge_id}/routes`, () => body)(as) }
@@ -95,6 +96,7 @@ const moduleBodies: Record<string, Pick<Expectation, 'body' | 'references'>> = {
   },
   request_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Cookie'] }) },
   response_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Server'] }) },
+  rate_limit: { body: () => ({ requests: 10, per_seconds: 1, mode: 'warn' }) },
   redirect: { body: () => ({ to: 'https://new.example.com', status_code: 302 }) },
 }
 const modulesOf = (name: string, path: Expectation['path'], modules: string[]): Record<string, Expectation> =>
@@ -305,6 +307,7 @@ export const expectations: Record<string, Expectation> = {
     'ip_restriction',
     'request_headers',
     'response_headers',
+    'rate_limit',
     'redirect',
   ]),
 

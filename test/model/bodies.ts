@@ -52,6 +52,17 @@ const hostports = (port: number) =>
 const cells = fc.constantFrom(null, ['default'], ['default'], ['elsewhere'])
 const policyIds = fc.uniqueArray(pick('ip_policies'), { minLength: 1, maxLength: 2, selector: String })
 
+const rateLimit = fc.record(
+  {
+    enabled: fc.boolean(),
+    requests: fc.integer({ min: 1, max: 1_000 }),
+    per_seconds: fc.integer({ min: 1, max: 3_600 }),
+    key: fc.constantFrom('source', 'route'),
+    mode: fc.constantFrom('enforce', 'warn'),
+    scope: fc.constant('node'),
+  },
+  { requiredKeys: ['requests', 'per_seconds'] },
+)
 const redirect = fc.record(
   {
     enabled: fc.boolean(),
@@ -75,6 +86,7 @@ export const moduleBodies = {
   ip_restriction: fc.record({ enabled: fc.boolean(), ip_policy_ids: policyIds }, { requiredKeys: ['ip_policy_ids'] }),
   request_headers: headers,
   response_headers: headers,
+  rate_limit: rateLimit,
   redirect,
 }
 const orNull = (body: fc.Arbitrary<object>) => fc.option(body, { freq: 4 })
@@ -117,6 +129,7 @@ const fields: Record<Kind, { needed?: Shape; createOnly?: Shape; rest: Shape; up
       ...edgeModules,
       request_headers: orNull(headers),
       response_headers: orNull(headers),
+      rate_limit: orNull(rateLimit),
       redirect: orNull(redirect),
       ...annotations,
     },

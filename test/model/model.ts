@@ -131,13 +131,16 @@ const modules = {
   }),
   request_headers: headers,
   response_headers: headers,
+  rate_limit: (_: Model, { requests, per_seconds, key = 'source', mode = 'enforce' }: Fields, _prefix: string) => ({
+    ...{ requests, per_seconds, key, mode, scope: 'node' },
+  }),
   redirect: (_: Model, { to, status_code = 308, keep_path = true, keep_query = true }: Fields, _prefix: string) => ({
     ...{ to, status_code, keep_path, keep_query },
   }),
 }
 export const modulesOf = {
   tcp_edges: ['backend', 'ip_restriction'],
-  routes: ['backend', 'ip_restriction', 'request_headers', 'response_headers', 'redirect'],
+  routes: ['backend', 'ip_restriction', 'request_headers', 'response_headers', 'rate_limit', 'redirect'],
 } as const
 
 /** Omitted fields keep their values; '' and null clear them. */

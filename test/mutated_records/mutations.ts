@@ -68,6 +68,7 @@ const sound: Record<string, readonly Wrong[]> = {
   'route.value.policies': ['null'],
   'route.value.headers': ['null'],
   'route.value.response_headers': mayGo,
+  'route.value.rate_limit': mayGo,
   'route.value.redirect': mayGo,
   'route.value.redirect.keep_path': flag,
   'route.value.redirect.keep_query': flag,

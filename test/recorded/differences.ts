@@ -14,6 +14,7 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a route may allow encoded slashes', field: 'encoded_slashes', value: '"reject"' },
   { because: 'an edge may be served by some cells only', field: 'cells', value: 'null' },
   { because: 'a route may change the headers of responses', field: 'response_headers', value: 'null' },
+  { because: 'a route may limit its requests', field: 'rate_limit', value: 'null' },
   { because: 'a route may redirect', field: 'redirect', value: 'null' },
   { because: 'a resource says how it is', field: 'status', value: '{"state":[^}]*}' },
   { because: 'a caller learns the name of its account', field: 'account_name', value: '"[^"]*"' },

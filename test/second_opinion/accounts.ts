@@ -207,6 +207,10 @@ function responseHeadersModule({ random }: World): object | null {
   return { enabled: enabled(random), add, remove }
 }
 
+/** Never reached: how often each source has come in a window is not known here. */
+const rateLimitModule = ({ random }: World): object | null =>
+  random(4) ? null : { enabled: enabled(random), requests: 1_000_000, per_seconds: 3_600, key: 'source' }
+
 const redirectModule = ({ random }: World): object | null =>
   random(6)
     ? null
@@ -228,6 +232,7 @@ const routeFields = (world: World, tenant: Tenant) => ({
   ip_restriction: policiesModule(world, tenant),
   request_headers: headersModule(world),
   response_headers: responseHeadersModule(world),
+  rate_limit: rateLimitModule(world),
   redirect: redirectModule(world),
 })
 const tcpFields = (world: World, tenant: Tenant) => ({

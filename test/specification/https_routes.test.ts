@@ -28,7 +28,14 @@ test('a new route has edge_id, id, uri, created_at, match_type, match, and null 
   assert.match(id, /^edghtsrt_[0-9a-z]{26}$/)
   assert.equal(uri, `${publicUrl}/edges/https/${edge_id}/routes/${id}`)
   assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-  const modules = { backend: null, ip_restriction: null, request_headers: null, response_headers: null, redirect: null }
+  const modules = {
+    backend: null,
+    ip_restriction: null,
+    request_headers: null,
+    response_headers: null,
+    rate_limit: null,
+    redirect: null,
+  }
   assert.deepEqual(rest, {
     ...minimal,
     encoded_slashes: 'reject',
@@ -88,6 +95,7 @@ test("a route of another edge, one's own or another account's, gets 404 for ever
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: {},
     response_headers: {},
+    rate_limit: { requests: 100, per_seconds: 60 },
     redirect: { to: 'https://new.example.com' },
   }
   for (const path of [
@@ -176,6 +184,7 @@ test('modules are set inline on create and PATCH; null removes one, and an omitt
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: { add: { 'X-A': '1' } },
     response_headers: { remove: ['Host'] },
+    rate_limit: { requests: 100, per_seconds: 60 },
     redirect: { to: 'https://new.example.com' },
   }
   const shown = {
@@ -183,6 +192,7 @@ test('modules are set inline on create and PATCH; null removes one, and an omitt
     ip_restriction: { enabled: true, ...shownPolicies(policy) },
     request_headers: { enabled: true, add: { 'X-A': '1' }, remove: [] },
     response_headers: { enabled: true, add: {}, remove: ['Host'] },
+    rate_limit: { enabled: true, requests: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },
     redirect: { enabled: true, to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
   }
   const created = await newRoute(admin, sent, edge)
@@ -206,6 +216,11 @@ test('an error in an inline module names its position, and the request changes n
     [{ request_headers: { remove: ['X-A', 'Host'] } }, 'request_headers.remove[1]'],
     [{ response_headers: { add: { 'X-A': 'ok', 'X-Request-Id': '1' } } }, 'response_headers.add.X-Request-Id'],
     [{ response_headers: { remove: ['X-A', 'x_request_id'] } }, 'response_headers.remove[1]'],
+    [{ rate_limit: { requests: 0, per_seconds: 60 } }, 'rate_limit.requests'],
+    [{ rate_limit: { requests: 1, per_seconds: 3601 } }, 'rate_limit.per_seconds'],
+    [{ rate_limit: { requests: 1, per_seconds: 1, key: 'cookie' } }, 'rate_limit.key'],
+    [{ rate_limit: { requests: 1, per_seconds: 1, scope: 'cell' } }, 'rate_limit.scope'],
+    [{ rate_limit: { requests: 1 } }, 'rate_limit.per_seconds'],
     [{ redirect: { to: 'javascript:alert(1)' } }, 'redirect.to'],
     [{ redirect: { to: 'https://a.example/\r\nX-B: b' } }, 'redirect.to'],
     [{ redirect: { to: 'https://a.example/?q' } }, 'redirect.to'],

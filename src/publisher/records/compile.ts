@@ -18,6 +18,7 @@ import { ruleFormat } from '../../distribution/rule_file.ts'
 import { ruleListLayout } from '../../distribution/rule_list.ts'
 import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
 import type { HeaderOperations } from '../../kernel/edge/headers.ts'
+import type { RateLimit } from '../../kernel/edge/rate_limit.ts'
 import type { Redirect } from '../../kernel/edge/redirect.ts'
 import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
 import { isId, toId, type Uuid } from '../../kernel/ids.ts'
@@ -161,6 +162,7 @@ const compilers: Record<RecordKind, Compiler> = {
     return new Map(
       rows.map((row) => {
         const response_headers = headersOf(row, 'response_headers')
+        const rate_limit = enabled(row, 'rate_limit')?.settings as RateLimit | undefined
         const redirect = enabled(row, 'redirect')?.settings as Redirect | undefined
         const value: RouteRecord = {
           account: toId('ac', row.account_id),
@@ -171,6 +173,7 @@ const compilers: Record<RecordKind, Compiler> = {
           policies: policiesOf(row),
           headers: headersOf(row, 'request_headers'),
           ...(response_headers && { response_headers }),
+          ...(rate_limit && { rate_limit }),
           ...(redirect && { redirect }),
           ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
           ...(row.path_variants === 'ignore' && { path_variants: 'ignore' }),

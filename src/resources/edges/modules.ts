@@ -13,6 +13,13 @@ import {
   mangledNameFault,
 } from '../../kernel/edge/headers.ts'
 import {
+  type RateLimit,
+  rateLimitDefaults,
+  rateLimitKeys,
+  rateLimitModes,
+  rateLimitMost,
+} from '../../kernel/edge/rate_limit.ts'
+import {
   maxRedirectBytes,
   type Redirect,
   redirectDefaults,
@@ -140,6 +147,40 @@ const headersModule = (
     show: ({ settings }) => settings as { add: Record<string, string>; remove: string[] },
   })
 
+const rateLimitFields = {
+  requests: Type.Integer({
+    minimum: 1,
+    maximum: rateLimitMost.requests,
+    examples: [100],
+    description: 'How many requests are let through in each window.',
+  }),
+  per_seconds: Type.Integer({
+    minimum: 1,
+    maximum: rateLimitMost.per_seconds,
+    examples: [60],
+    description: 'The length of a window. Windows begin at multiples of it.',
+  }),
+  key: Type.Unsafe<RateLimit['key']>({
+    type: 'string',
+    enum: [...rateLimitKeys],
+    'x-default': rateLimitDefaults.key,
+    description:
+      'What is counted: the requests of each `source` address (of each /64 for IPv6), or of all clients of the `route` together.',
+  }),
+  mode: Type.Unsafe<RateLimit['mode']>({
+    type: 'string',
+    enum: [...rateLimitModes],
+    'x-default': rateLimitDefaults.mode,
+    description: 'With `enforce`, requests beyond the limit get 429. With `warn` they pass and are recorded as warned.',
+  }),
+  scope: Type.Unsafe<'node'>({
+    type: 'string',
+    enum: ['node'],
+    'x-default': 'node',
+    description: 'With `node`, counts are not shared: a client that reaches two nodes gets twice the limit.',
+  }),
+}
+
 const redirectFields = {
   to: Type.Unsafe<string>({
     type: 'string',
@@ -216,6 +257,28 @@ export const modules = {
     add: "Headers to set on the response before it is sent to the client, by name. They replace the upstream's, except Set-Cookie, which is added to them.",
     remove: 'Names of headers to remove from the response before it is sent to the client.',
     examples: { add: { 'Strict-Transport-Security': 'max-age=31536000' }, remove: ['X-Powered-By'] },
+  }),
+
+  rate_limit: define({
+    title: 'RateLimitModule',
+    on: ['route'],
+    body: {
+      requests: rateLimitFields.requests,
+      per_seconds: rateLimitFields.per_seconds,
+      key: Type.Optional(rateLimitFields.key),
+      mode: Type.Optional(rateLimitFields.mode),
+      scope: Type.Optional(rateLimitFields.scope),
+    },
+    shape: rateLimitFields,
+    toStored: ({ requests, per_seconds, key, mode }) => ({
+      settings: {
+        requests,
+        per_seconds,
+        key: key ?? rateLimitDefaults.key,
+        mode: mode ?? rateLimitDefaults.mode,
+      } satisfies RateLimit,
+    }),
+    show: ({ settings }) => ({ ...(settings as RateLimit), scope: 'node' as const }),
   }),
 
   redirect: define({

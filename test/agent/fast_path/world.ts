@@ -58,7 +58,16 @@ export const operations = {
       '/denied',
     ],
     ...['/', '/plain', '/POLICY', '/policy.', '/index.php/policy', '/policy/open', '/policy/OPEN', '/case'],
-    ...['/response', '/response-policy', '/no-response', '/answer', '/answer-both', '/answer-response', '/moved'],
+    ...[
+      '/response',
+      '/response-policy',
+      '/no-response',
+      '/answer',
+      '/answer-both',
+      '/answer-response',
+      '/rated',
+      '/moved',
+    ],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
   names: ['X-User', 'X-Empty', 'X-Under', 'X-Debug', 'Cookie', 'X-Gone', 'X-Forwarded-Port', 'X-Request-Id', 'Host-X'],
@@ -136,6 +145,7 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   route('/answer', { response_headers: onResponses })
   route('/answer-both', { response_headers: onResponses, headers: native, policies: [office] })
   route('/answer-response', { response_headers: onResponses, backend: response })
+  route('/rated', { rate_limit: { requests: 5, per_seconds: 3_600, key: 'route', mode: 'warn' }, policies: [office] })
   route('/moved', { redirect: moved, response_headers: onResponses, policies: [office] })
   route('/no-response', { backend: named('bkdhr', 'lost') })
   const set = (name: string, enforced: boolean) => ({ id: named('ipx', name), enforced, policies: [office] })

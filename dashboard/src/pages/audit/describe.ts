@@ -26,6 +26,7 @@ const modules: Record<string, string> = {
   ip_restriction: 'IP restriction',
   request_headers: 'request headers',
   response_headers: 'response headers',
+  rate_limit: 'rate limit',
   redirect: 'redirect',
 }
 const verbs: Record<string, string> = {

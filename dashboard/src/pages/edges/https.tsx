@@ -19,6 +19,7 @@ import { HeadersRow } from './headers.tsx'
 import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
 import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
+import { RateLimitRow } from './rate_limit.tsx'
 import { RedirectRow } from './redirect.tsx'
 import { timeoutsText } from './timeouts.tsx'
 
@@ -147,6 +148,7 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
         <div id={body} className="modules">
           <BackendRow place={place} module={route.backend} />
           <RestrictionRow place={place} module={route.ip_restriction} />
+          <RateLimitRow place={place} module={route.rate_limit} />
           <RedirectRow place={place} module={route.redirect} />
           {(['request', 'response'] as const).map((message) => (
             <HeadersRow

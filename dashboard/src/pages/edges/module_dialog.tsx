@@ -13,6 +13,7 @@ type Bodies = {
   ip_restriction: { ip_policy_ids: string[]; enabled: boolean }
   request_headers: Headers
   response_headers: Headers
+  rate_limit: Shapes['RateLimitModule']
   redirect: Shapes['RedirectModule']
 }
 type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
@@ -60,6 +61,12 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
     put: (place, body) =>
       answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/response_headers', { ...routeOf(place), body })),
     remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/response_headers', routeOf(place))),
+  },
+  rate_limit: {
+    noun: 'rate limit',
+    put: (place, body) =>
+      answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/rate_limit', { ...routeOf(place), body })),
+    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/rate_limit', routeOf(place))),
   },
   redirect: {
     noun: 'redirect',

@@ -19,6 +19,7 @@ const sentences: Record<string, string> = {
   edge: 'Too many connections to this edge',
   account: 'Too many connections to this account',
   websockets: 'Too many WebSockets',
+  rate_limit: 'More requests than the limit of the route',
   bad_request: 'Not a valid request',
   bad_host: 'Not a valid host name',
   bad_forwarded_for: 'The forwarded address cannot be read',

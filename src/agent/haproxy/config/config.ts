@@ -22,6 +22,7 @@ import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyI
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
+import { limitRate, rateAcls, rateTables } from './route_rate.ts'
 import { redirectAcl, redirectRequests } from './route_redirect.ts'
 import {
   askOnePolicy,
@@ -62,6 +63,7 @@ export function renderEdition(settings: ProxySettings): { config: string; editio
     redirectFrontend(settings),
     backends(settings),
     limitTables(settings),
+    rateTables,
     websocketTable(settings),
     nativeMissing,
     nativeSections(settings, commonDefaults(settings)),
@@ -91,8 +93,8 @@ ${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)} ${target
   # How much of an upload may be under way unread: with the default of 64 KiB, a client far away waits most of the time.
   tune.h2.fe.initial-window-size 1048576
   # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
-  # One for WebSockets; see sessions.ts.
-  tune.stick-counters 6
+  # One for WebSockets; see sessions.ts. One for rates of routes; see route_rate.ts.
+  tune.stick-counters 7
   set-var proc.closes int(0)
   # All rules in one go. After 50, the default, HAProxy would let other requests run first, and many could find that few are
   # in flight before the first of them is.
@@ -208,12 +210,12 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
-  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${redirectAcl}${manyInFlight(limitsOf(settings), httpsBackends)}
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${rateAcls}${redirectAcl}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists', 'rate'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -261,12 +263,12 @@ ${findResponseLists(settings)}
 
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
-  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'redirect')} -m str -- ${noModules} } || !unrestricted
+  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'rate')} -m str -- ${noModules} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
 ${askOtherReadings(settings)}
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRate(settings, '')}${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}
   http-request return ${answers.unavailable} if ${isUnreachable} !native !responds
   http-request return ${answers.allDown} if native all_down !responds${dial('http-request')}

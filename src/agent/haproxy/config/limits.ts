@@ -1,17 +1,16 @@
 import type { Cidr } from '../../../kernel/ip/cidr.ts'
 import { ask } from '../process/runtime.ts'
 import { type Limits, limitsOf, type ProxySettings } from '../settings.ts'
-import { answers } from './answers.ts'
 import { among } from './client_address.ts'
 
-export const limitNames = ['source', 'edge', 'account', 'websockets'] as const
+export const limitNames = ['source', 'edge', 'account', 'websockets', 'rate_limit'] as const
 export type LimitName = (typeof limitNames)[number]
 
 /**
  * A client with an IPv6 address usually has its /64. `ipmask` would turn one with an IPv4 address in it into that address,
  * whose share it would use up.
  */
-const embedsIpv4 = '{ src 2002::/16 ::/96 }'
+export const embedsIpv4 = '{ src 2002::/16 ::/96 }'
 const trackSource = (rule: string, counter: string, table: string, conditions: string[]): string => `
   ${rule} ${counter} src,ipmask(32,64) table ${table}${when(...conditions, `!${embedsIpv4}`)}
   ${rule} ${counter} src,hex,bytes(0,16) table ${table}${when(...conditions, embedsIpv4)}`
@@ -49,7 +48,7 @@ const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
   ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }${scope === 'sess' ? tellSome(rule) : ''}
   ${rule} ${refusal} if { var(${scope}.over) -m found }`
 /** For other rules that set `txn.over` to the name of a limit. */
-export const refuseOver = counted('http-request', 'txn', `return ${answers.overLimit}`)
+export const refuseOver = (answer: string): string => counted('http-request', 'txn', `return ${answer}`)
 const over = (rule: string, scope: 'sess' | 'txn', counter: number, name: LimitName, limit: number) =>
   `\n  ${rule} set-var(${scope}.over) str(${name}) if ${scope === 'txn' ? '{ var(txn.counted) -m found } ' : ''}{ sc_conn_cur(${counter}) gt ${limit} }`
 

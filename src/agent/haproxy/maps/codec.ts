@@ -20,6 +20,8 @@ export const backendValue = delimited('protocol', 'address', 'port', 'host', 'pr
 /** In milliseconds, as HAProxy takes them. */
 export const timeoutsValue = delimited('connect', 'response', 'idle', 'tunnel')
 
+export const rateValue = delimited('requests', 'seconds', 'key', 'mode')
+
 /** `keeps` has the letters of what stays of the request: `p` for its path, `q` for its query. */
 export const redirectValue = delimited('status', 'keeps', 'to')
 
@@ -36,6 +38,7 @@ const targetParts = {
   timeouts: 1,
   depth: 4,
   variants: 1,
+  rate: 1,
   redirect: 1,
   response: 1,
   headers: 1,

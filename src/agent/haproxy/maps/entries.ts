@@ -23,6 +23,7 @@ import { formatGroup, formatUpstream, sendsProxy, toHttp2 } from '../native/upst
 import {
   backendValue,
   depthDigits,
+  rateValue,
   readPart,
   redirectValue,
   type TargetKind,
@@ -44,6 +45,7 @@ export const mapNames = [
   'headers',
   'header_lists',
   'response_lists',
+  'rate',
   'redirect',
   'timeouts',
   'response',
@@ -76,8 +78,8 @@ export const readyKey = 'ready'
 /** Without these HAProxy says that the node is not ready, instead of that there is nothing. */
 export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
 
-/** What a route without modules has from `redirect` on. */
-export const noModules = '-|-|-|open'
+/** What a route without modules has from `rate` on. */
+export const noModules = '-|-|-|-|open'
 /** What stands under `slashes` of a route that allows encoded slashes in paths. */
 export const slashesAllowed = 'a'
 /** Or of one whose match has parameters: no path with both passes. */
@@ -85,6 +87,9 @@ export const matchesParameters = 'p'
 
 /** What stands under `headers` and `response` of a route with operations on them. */
 export const withHeaders = 'h'
+
+/** What stands under `rate` of a route that limits it. */
+export const withRate = 'l'
 
 /** What stands under `redirect` of a route that answers with one. */
 export const withRedirect = 'r'
@@ -163,6 +168,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const operations = [
       ...(headers ? headerEntries(id, headers) : []),
       ...(record.response_headers ? responseHeaderEntries(id, record.response_headers) : []),
+      ...(record.rate_limit ? [rateEntry(id, record.rate_limit)] : []),
       ...(record.redirect ? [redirectEntry(id, record.redirect)] : []),
     ]
     const isExact = match_type === 'exact_path'
@@ -176,6 +182,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       timeouts: timeouts ? withTimeouts : undefined,
       depth: depthField(edge, guardKey),
       variants: record.path_variants === 'ignore' ? ignoresVariants : undefined,
+      rate: record.rate_limit ? withRate : undefined,
       redirect: record.redirect ? withRedirect : undefined,
       response: record.response_headers ? withHeaders : undefined,
       headers: headers ? withHeaders : undefined,
@@ -367,6 +374,11 @@ function headerEntries(route: string, operations: HeaderList): Entry[] {
   const lists = headerLists(add, remove)
   if (lists === undefined || lists.length > valueBytes) return [forLua]
   return [forLua, { map: 'header_lists', key: route, value: lists }]
+}
+
+function rateEntry(route: string, limit: NonNullable<RouteRecord['rate_limit']>): Entry {
+  const { requests, per_seconds, key, mode } = limit
+  return { map: 'rate', key: route, value: rateValue.format({ requests, seconds: per_seconds, key, mode }) }
 }
 
 function redirectEntry(route: string, redirect: NonNullable<RouteRecord['redirect']>): Entry {

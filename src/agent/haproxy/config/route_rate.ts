@@ -1,0 +1,59 @@
+import { rateLimitMost } from '../../../kernel/edge/rate_limit.ts'
+import { rateValue } from '../maps/codec.ts'
+import { withRate } from '../maps/entries.ts'
+import { mapFile, type ProxySettings } from '../settings.ts'
+import { answers } from './answers.ts'
+import { embedsIpv4, refuseOver } from './limits.ts'
+import { part } from './rules.ts'
+
+/** Counts of windows up to a minute, and of longer ones: those of many short windows must not push out the long ones. */
+const tableSize = 200_000
+const tables = [
+  { name: 'rates_short', seconds: 60 },
+  { name: 'rates_long', seconds: rateLimitMost.per_seconds },
+] as const
+
+/**
+ * An entry for each client and window: a full table forgets those that were not used for longest. A count has to outlast its
+ * window, which may have begun just now.
+ */
+export const rateTables = tables
+  .map(
+    ({ name, seconds }) =>
+      `backend ${name}\n  stick-table type string len 96 size ${tableSize} expire ${seconds + 1}s store gpc0\n`,
+  )
+  .join('\n')
+
+const field = (name: 'requests' | 'seconds' | 'key' | 'mode') => `var(txn.rate),${rateValue.field(name)}`
+
+/** Stands in the decision of a request that only a warning let through. */
+export const rateWarning = '?rate'
+
+/** What both paths ask. */
+export const rateAcls = `
+  acl has_rate ${part('txn.entry', 'rate')} -m str ${withRate}
+  acl rated var(txn.rate) -m found
+  acl rate_exceeded var(txn.rate_left) -m int lt 0`
+
+/**
+ * Windows begin at multiples of their length, and are part of the key, so that an entry is never set back while others count
+ * with it: a route never takes more than its limit in a window. Once the request may pass, so that refused clients use up
+ * nothing. `of`: which requests.
+ */
+export const limitRate = (settings: ProxySettings, of: string): string => `
+  http-request set-var(txn.rate) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'rate')}) if ${of} has_rate
+  http-request return ${answers.internal} if ${of} has_rate !rated
+  http-request set-var(txn.rate_seconds) ${field('seconds')},add(0) if rated
+  http-request set-var(txn.rate_now) date if rated
+  http-request set-var(txn.rate_window) var(txn.rate_now),div(txn.rate_seconds) if rated
+  http-request set-var(txn.rate_reset) var(txn.rate_now),mod(txn.rate_seconds),neg,add(txn.rate_seconds) if rated
+  http-request set-var-fmt(txn.rate_key) "%[${part('txn.entry', 'target')}].%[var(txn.rate_window)]" if rated
+  http-request set-var-fmt(txn.rate_key) "%[var(txn.rate_key)].%[src,ipmask(32,64)]" if rated { ${field('key')} -m str source } !${embedsIpv4}
+  http-request set-var-fmt(txn.rate_key) "%[var(txn.rate_key)].%[src,hex,bytes(0,16)]" if rated { ${field('key')} -m str source } ${embedsIpv4}
+  http-request track-sc6 var(txn.rate_key) table ${tables[0].name} if rated { var(txn.rate_seconds) -m int le ${tables[0].seconds} }
+  http-request track-sc6 var(txn.rate_key) table ${tables[1].name} if rated { var(txn.rate_seconds) -m int gt ${tables[0].seconds} }
+  http-request set-var(txn.rate_count) sc_inc_gpc0(6) if rated
+  http-request return ${answers.internal} if rated !{ var(txn.rate_count) -m found }
+  http-request set-var(txn.rate_left) ${field('requests')},sub(txn.rate_count) if rated
+  http-request set-var-fmt(txn.decision) "%[var(txn.decision)] ${rateWarning}" if rated rate_exceeded { ${field('mode')} -m str warn }
+  http-request set-var(txn.over) str(rate_limit) if rated rate_exceeded { ${field('mode')} -m str enforce }${refuseOver(answers.rateLimited)}`
