@@ -22,6 +22,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     quiet: { 'up{job="gatehouse",instance="a"}': '1x90', 'up{job="another"}': '0x90' },
   },
   GatehouseNotReady: { fires: { gatehouse_ready: '0x90' }, quiet: { gatehouse_ready: '0 0 1x90' } },
+  GatehouseDatabaseRefusesChanges: {
+    fires: { gatehouse_database_refuses_changes: '1x90' },
+    quiet: { gatehouse_database_refuses_changes: '1 0x90' },
+  },
   GatehouseClockOff: {
     fires: { 'gatehouse_edge_clock_offset_seconds{instance="a"}': '-3600x90' },
     quiet: {

@@ -77,6 +77,8 @@ test('while PostgreSQL only reads, changes get 503 with that reason, and /readyz
   const ready = await readiness(other, 1)
   assert.equal(ready.status, 200)
   assert.match(JSON.parse(ready.text).warnings[0], /^PostgreSQL refuses changes: .*read-only transaction$/)
+  const { text: metrics } = await probe(other.processes[1] as ServeProcess, '/metrics')
+  assert.match(metrics, /^gatehouse_database_refuses_changes 1$/m)
 })
 
 test('/metrics counts requests by operation and status, and shows the connections to the database', async () => {

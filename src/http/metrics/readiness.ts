@@ -1,4 +1,5 @@
 import { Gauge, type Registry } from 'prom-client'
+import { recentWriteFault } from '../../db/failures.ts'
 
 /** `clockOffset` in milliseconds; undefined when it could not be measured. */
 type Readiness = { isReady: boolean; clockOffset: number | undefined }
@@ -24,6 +25,14 @@ export function readinessMetrics(registers: Registry[]): ReadinessMetrics {
     'How far the clock of this process is ahead of that of PostgreSQL. Updated every 15 seconds.',
     ({ clockOffset }) => (clockOffset === undefined ? undefined : clockOffset / 1_000),
   )
+  new Gauge({
+    name: 'gatehouse_database_refuses_changes',
+    help: '1 for a minute after PostgreSQL has refused to write, because its disk is full or it is a standby.',
+    registers,
+    collect() {
+      this.set(recentWriteFault() ? 1 : 0)
+    },
+  })
   return {
     showReadiness(readiness) {
       known = readiness
