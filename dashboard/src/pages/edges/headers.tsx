@@ -1,14 +1,13 @@
 import { useId, useState } from 'react'
 import { headerNameFault, headersFault, headerValueFault, type Message } from '../../../../src/kernel/edge/headers.ts'
 import type { Shapes } from '../../api/client.ts'
-import { useMayChange } from '../../api/may_change.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
-import { Enabled } from './modules.tsx'
+import { ModuleRow } from './module_row.tsx'
 import { Sample } from './sample.tsx'
 
 type Headers = Shapes['RequestHeadersModule'] | Shapes['ResponseHeadersModule'] | null
@@ -32,44 +31,28 @@ const wording = {
 
 export function HeadersRow(props: Props) {
   const { message, place, module } = props
-  const [isOpen, setOpen] = useState(false)
-  const mayChange = useMayChange()
   return (
-    <div className="module">
-      <h4>{wording[message].title}</h4>
-      <div>
-        {module ? (
-          <>
-            <ul className="header-list mono">
-              {Object.entries(module.add).map(([name, value]) => (
-                <li key={`+${name}`}>
-                  <Badge tone="allowed">set</Badge> {name}: {value}
-                </li>
-              ))}
-              {module.remove.map((name) => (
-                <li key={`-${name}`}>
-                  <Badge tone="refused">removed</Badge> {name}
-                </li>
-              ))}
-            </ul>
-            <Enabled module={module} />
-          </>
-        ) : (
-          <span className="soft">Unchanged</span>
-        )}
-      </div>
-      {mayChange && (
-        <Button
-          kind="quiet"
-          isSmall
-          aria-label={`Change the ${message} headers of ${place.name}`}
-          onPress={() => setOpen(true)}
-        >
-          Change
-        </Button>
-      )}
-      {isOpen && <EditHeaders {...props} onClose={() => setOpen(false)} />}
-    </div>
+    <ModuleRow
+      title={wording[message].title}
+      changes={`the ${message} headers`}
+      place={place}
+      module={module}
+      without={<span className="soft">Unchanged</span>}
+      edit={(onClose) => <EditHeaders {...props} onClose={onClose} />}
+    >
+      <ul className="header-list mono">
+        {Object.entries(module?.add ?? {}).map(([name, value]) => (
+          <li key={`+${name}`}>
+            <Badge tone="allowed">set</Badge> {name}: {value}
+          </li>
+        ))}
+        {module?.remove.map((name) => (
+          <li key={`-${name}`}>
+            <Badge tone="refused">removed</Badge> {name}
+          </li>
+        ))}
+      </ul>
+    </ModuleRow>
   )
 }
 

@@ -1,48 +1,28 @@
 import { useState } from 'react'
 import { rateLimitDefaults, rateLimitMost } from '../../../../src/kernel/edge/rate_limit.ts'
 import type { Shapes } from '../../api/client.ts'
-import { useMayChange } from '../../api/may_change.ts'
-import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
-import { Enabled } from './modules.tsx'
+import { ModuleRow } from './module_row.tsx'
 
 type RateLimit = Shapes['RateLimitModule']
 type Props = { place: ModulePlace; module: RateLimit | null }
 
-export function RateLimitRow({ place, module }: Props) {
-  const [isOpen, setOpen] = useState(false)
-  const mayChange = useMayChange()
-  return (
-    <div className="module">
-      <h4>Rate limit</h4>
-      <div>
-        {module ? (
-          <>
-            {textOf(module)}
-            <Enabled module={module} />
-          </>
-        ) : (
-          <span className="soft">None</span>
-        )}
-      </div>
-      {mayChange && (
-        <Button
-          kind="quiet"
-          isSmall
-          aria-label={`Change the rate limit of ${place.name}`}
-          onPress={() => setOpen(true)}
-        >
-          Change
-        </Button>
-      )}
-      {isOpen && <EditRateLimit place={place} module={module} onClose={() => setOpen(false)} />}
-    </div>
-  )
-}
+export const RateLimitRow = ({ place, module }: Props) => (
+  <ModuleRow
+    title="Rate limit"
+    changes="the rate limit"
+    place={place}
+    module={module}
+    without={<span className="soft">None</span>}
+    edit={(onClose) => <EditRateLimit place={place} module={module} onClose={onClose} />}
+  >
+    {module && textOf(module)}
+  </ModuleRow>
+)
 
 const secondsText = (seconds: number) => (seconds === 1 ? 'second' : `${seconds} seconds`)
 const textOf = ({ requests, per_seconds, key, mode }: RateLimit): string =>

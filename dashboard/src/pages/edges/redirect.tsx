@@ -6,42 +6,27 @@ import {
   redirectStatuses,
 } from '../../../../src/kernel/edge/redirect.ts'
 import type { Shapes } from '../../api/client.ts'
-import { useMayChange } from '../../api/may_change.ts'
-import { Button } from '../../ui/button.tsx'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
-import { Enabled } from './modules.tsx'
+import { ModuleRow } from './module_row.tsx'
 
 type Props = { place: ModulePlace; module: Shapes['RedirectModule'] | null }
 
-export function RedirectRow({ place, module }: Props) {
-  const [isOpen, setOpen] = useState(false)
-  const mayChange = useMayChange()
-  return (
-    <div className="module">
-      <h4>Redirect</h4>
-      <div>
-        {module ? (
-          <>
-            <span className="mono">{`${module.status_code} ${module.to}${module.keep_path ? '/…' : ''}`}</span>
-            <Enabled module={module} />
-          </>
-        ) : (
-          <span className="soft">None</span>
-        )}
-      </div>
-      {mayChange && (
-        <Button kind="quiet" isSmall aria-label={`Change the redirect of ${place.name}`} onPress={() => setOpen(true)}>
-          Change
-        </Button>
-      )}
-      {isOpen && <EditRedirect place={place} module={module} onClose={() => setOpen(false)} />}
-    </div>
-  )
-}
+export const RedirectRow = ({ place, module }: Props) => (
+  <ModuleRow
+    title="Redirect"
+    changes="the redirect"
+    place={place}
+    module={module}
+    without={<span className="soft">None</span>}
+    edit={(onClose) => <EditRedirect place={place} module={module} onClose={onClose} />}
+  >
+    <span className="mono">{`${module?.status_code} ${module?.to}${module?.keep_path ? '/…' : ''}`}</span>
+  </ModuleRow>
+)
 
 const statusNotes: Record<Redirect['status_code'], string> = {
   301: 'moved permanently',
