@@ -14,12 +14,11 @@ import {
 } from '../kernel/edge/health_check.ts'
 import { isCanonicalHostport, isHostName, maxHostports } from '../kernel/edge/hostport.ts'
 import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/edge/paths.ts'
-import { rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
-import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
 import { type TimeoutName, timeoutLimits } from '../kernel/edge/timeouts.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
 import { publicKeyPattern } from './delivery.ts'
+import { RouteModules } from './route_modules.ts'
 
 /**
  * What travels to edges. A record tells everything about one thing that an edge node must know, and names other things
@@ -70,23 +69,6 @@ const Headers = (message: Message) =>
     },
   )
 
-const Redirect = Type.Refine(
-  Closed({
-    to: Type.String({ maxLength: maxRedirectBytes }),
-    status_code: Type.Enum([...redirectStatuses]),
-    keep_path: Type.Boolean(),
-    keep_query: Type.Boolean(),
-  }),
-  (redirect) => !redirectFault(redirect),
-)
-
-const RateLimit = Closed({
-  requests: Type.Integer({ minimum: 1, maximum: rateLimitMost.requests }),
-  per_seconds: Type.Integer({ minimum: 1, maximum: rateLimitMost.per_seconds }),
-  key: Type.Enum([...rateLimitKeys]),
-  mode: Type.Enum([...rateLimitModes]),
-})
-
 const Seconds = (name: TimeoutName) => Type.Optional(Type.Integer({ minimum: 1, maximum: timeoutLimits[name].longest }))
 
 const RouteRecord = Closed({
@@ -99,10 +81,7 @@ const RouteRecord = Closed({
   headers: OrNull(Headers('request')),
   /** Missing: responses stay as they are. */
   response_headers: Type.Optional(Headers('response')),
-  /** Missing: there is no limit. */
-  rate_limit: Type.Optional(RateLimit),
-  /** Missing: requests are forwarded. */
-  redirect: Type.Optional(Redirect),
+  ...RouteModules,
   /** Missing: they are refused. */
   encoded_slashes: Type.Optional(Type.Literal('allow')),
   /** Missing: the policies apply to them. */

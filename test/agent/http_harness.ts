@@ -1,5 +1,6 @@
 import { createServer, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import type { RouteModuleSettings } from '../../src/distribution/route_modules.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { type Edge, id } from './proxy_harness.ts'
 
@@ -111,13 +112,11 @@ export async function startHttpUpstream(t: Scope, name = 'upstream'): Promise<Ht
   return upstream
 }
 
-export type RouteOptions = {
+export type RouteOptions = Partial<RouteModuleSettings> & {
   match?: string
   match_type?: 'exact_path' | 'path_prefix'
   policies?: string[] | null
   headers?: { add: [string, string][]; remove: string[] } | null
-  rate_limit?: { requests: number; per_seconds: number; key: 'source' | 'route'; mode: 'enforce' | 'warn' }
-  redirect?: { to: string; status_code: number; keep_path: boolean; keep_query: boolean }
   response_headers?: { add: [string, string][]; remove: string[] }
   backend?: string | null
   account?: string

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
+import { type RouteModuleName, routeModuleNames } from '../../src/distribution/route_modules.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
 import { make } from '../harness/fixtures.ts'
@@ -25,33 +26,47 @@ type Modules = {
   ipRestriction: ModuleState
   headers: ModuleState
   answer: ModuleState
-  redirect: ModuleState
-  rate: ModuleState
   policy: PolicyState
 }
-type Case = Restriction & Modules
+type Case = Restriction & Modules & Record<RouteModuleName, ModuleState>
 
 const accounts: Restriction[] = restrictionStates.flatMap((restriction): Restriction[] =>
   restriction === 'none' ? [{ restriction, asked: 'large' }] : policyStates.map((asked) => ({ restriction, asked })),
 )
-/** By account. With these, every pair with the other states is there. */
-const redirectShifts = [0, 0, 0, 0, 0, 2, 1]
-const rateShifts = [0, 0, 0, 0, 1, 2, 0]
-/** Three for each account: together every pair of states. */
+/** Three cases for each account. A module is in each of its states in one of them; which, its shifts say, one for each account. */
+const atShifts = (shifts: readonly number[]): number[] =>
+  shifts.flatMap((shift) => [0, 1, 2].map((at) => (at + shift) % 3))
+const shiftsOf = (of: (account: number) => number) => atShifts(accounts.map((_, account) => of(account) % 3))
+const columns: Record<string, number[]> = {
+  backend: shiftsOf(() => 0),
+  ipRestriction: shiftsOf((account) => account),
+  policy: shiftsOf((account) => 2 * account),
+  headers: shiftsOf((account) => Math.floor(account / 3)),
+  answer: shiftsOf((account) => 2 * Math.floor(account / 3) + (account % 3 === 2 ? 1 : 0)),
+  // With these, some requests are forwarded.
+  redirect: atShifts([0, 0, 0, 0, 0, 2, 1]),
+}
+/** Every pair of states of two modules, and of a module and the account, is in some case. */
+const isCovered = (one: readonly number[], other: readonly number[]): boolean =>
+  new Set(one.map((state, at) => 3 * state + (other[at] ?? 0))).size === 9
+for (const name of routeModuleNames)
+  for (let number = 0; !columns[name]; number++) {
+    const digits = number.toString(3).padStart(accounts.length, '0')
+    assert.equal(digits.length, accounts.length, `no order of states covers all pairs with ${name}`)
+    const column = atShifts([...digits].map(Number))
+    if (Object.values(columns).every((other) => isCovered(column, other))) columns[name] = column
+  }
 const casesOf = (account: number): Case[] =>
-  [0, 1, 2].map((at) => ({
-    ...(accounts[account] as Restriction),
-    backend: moduleStates[at] as ModuleState,
-    ipRestriction: moduleStates[(at + account) % 3] as ModuleState,
-    policy: policyStates[(at + 2 * account) % 3] as PolicyState,
-    headers: moduleStates[(at + Math.floor(account / 3)) % 3] as ModuleState,
-    answer: moduleStates[(at + 2 * Math.floor(account / 3) + (account % 3 === 2 ? 1 : 0)) % 3] as ModuleState,
-    redirect: moduleStates[(at + (redirectShifts[account] ?? 0)) % 3] as ModuleState,
-    rate: moduleStates[(at + (rateShifts[account] ?? 0)) % 3] as ModuleState,
-  }))
+  [0, 1, 2].map((at) => {
+    const states = Object.entries(columns).map(([name, column]) => {
+      const state = column[3 * account + at] ?? 0
+      return [name, (name === 'policy' ? policyStates : moduleStates)[state]]
+    })
+    return { ...(accounts[account] as Restriction), ...Object.fromEntries(states) }
+  })
 
 /** As the docs say: what cannot be asked refuses, what has no rule allows no one, and a warning stops nothing. */
-function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer, redirect, rate }: Case) {
+function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer, ...modules }: Case) {
   // Even refusals have it: it is one of those that suit every answer.
   const isFramed = answer === 'enabled'
   const isRefused =
@@ -60,12 +75,12 @@ function expectedOf({ restriction, asked, ipRestriction, policy, backend, header
   const outcome = restriction === 'warn' && asked !== 'large' ? 'warned' : 'allowed'
   const tcp = backend === 'enabled' ? 'HTTP/1.1 200' : ''
   const [status, end, isForwarded] =
-    redirect === 'enabled'
+    modules.redirect === 'enabled'
       ? [307, outcome, false]
       : backend === 'enabled'
         ? [200, outcome, true]
         : [503, 'failed', false]
-  const again = rate === 'enabled' ? 429 : status
+  const again = modules.rate_limit === 'enabled' ? 429 : status
   return { status, again, outcome: end, isRewritten: isForwarded && headers === 'enabled', isFramed, tcp }
 }
 
@@ -85,6 +100,11 @@ const rulesOf: Record<PolicyState, readonly string[]> = {
 /** Absent, or there and switched off or on. */
 const moduleOf = (name: string, state: ModuleState, fields: object): object =>
   state === 'absent' ? {} : { [name]: { enabled: state === 'enabled', ...fields } }
+
+const settings: Record<RouteModuleName, object> = {
+  rate_limit: { requests: 1, per_seconds: 3600 },
+  redirect: { to: 'https://new.example', status_code: 307 },
+}
 
 type Placed = Case & { host: string; path: string; tcp: { to: string; port: number } }
 
@@ -115,8 +135,7 @@ async function build(
       ...{ match_type: 'exact_path', match: `/${at}`, ...both },
       ...moduleOf('request_headers', each.headers, { add: { 'x-added': 'yes' } }),
       ...moduleOf('response_headers', each.answer, { add: { 'X-Frame-Options': 'DENY' } }),
-      ...moduleOf('rate_limit', each.rate, { requests: 1, per_seconds: 3600 }),
-      ...moduleOf('redirect', each.redirect, { to: 'https://new.example', status_code: 307 }),
+      ...Object.assign({}, ...routeModuleNames.map((name) => moduleOf(name, each[name], settings[name]))),
     })
     await make(as, '/edges/tcp?wait=applied', {
       ...both,
@@ -174,18 +193,8 @@ async function statusOfAnother(host: string, path: string): Promise<number> {
 
 test('every pair of states is among the cases', () => {
   const all = accounts.flatMap((_, number) => casesOf(number))
-  const names = [
-    'restriction',
-    'asked',
-    'backend',
-    'ipRestriction',
-    'headers',
-    'answer',
-    'redirect',
-    'rate',
-    'policy',
-  ] as const
-  const valuesOf = (name: (typeof names)[number]) => [...new Set(all.map((each) => each[name]))]
+  const names = Object.keys(all[0] as Case) as (keyof Case)[]
+  const valuesOf = (name: keyof Case) => [...new Set(all.map((each) => each[name]))]
   for (const [at, one] of names.entries())
     for (const other of names.slice(at + 1))
       for (const first of valuesOf(one))

@@ -11,7 +11,7 @@ import { type Edge, onBothPaths } from './proxy_harness.ts'
 
 const certificates = ['app.example.com']
 const to = (url: string, more: object = {}) => ({
-  redirect: { to: url, status_code: 308, keep_path: true, keep_query: true, ...more },
+  redirect: { to: url, status_code: 308, keep_path: true, keep_query: true, ...more } as const,
 })
 const locationOf = (head: string): string | undefined => /^location: (.*)$/im.exec(head)?.[1]?.trim()
 

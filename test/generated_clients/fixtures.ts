@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { newCertificate } from '../harness/certificates.ts'
 import type { Client } from '../harness/client.ts'
+import { ofModules } from '../harness/route_modules.ts'
 
 /** One of a resource, with every field that PATCH takes set to something other than its default. */
 export type Fixture = {
@@ -106,8 +107,7 @@ export const fixturesWith = (freshTcpPort: () => Promise<number>): Record<string
       ip_restriction: await restrictionModule(as),
       request_headers: { enabled: false, add: { 'X-One': '1' }, remove: ['Cookie'] },
       response_headers: { enabled: false, add: { 'X-One': '1' }, remove: ['Server'] },
-      rate_limit: { enabled: false, requests: 100, per_seconds: 60, key: 'route', mode: 'warn', scope: 'node' },
-      redirect: { enabled: false, to: 'https://new.example.com', status_code: 302, keep_path: false, keep_query: true },
+      ...ofModules(({ whole }) => ({ enabled: false, ...whole })),
     }
     return { params: { edge_id, id: await created(as, `/edges/https/${edge_id}/routes`, sent) }, sent }
   },

@@ -7,6 +7,7 @@ import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
+import { ofModules } from '../harness/route_modules.ts'
 import { backend, backendExpectations, failover, response, weighted } from './backends.ts'
 import { certificateBody, certificateExpectations } from './certificates.ts'
 import type { Expectation, Make } from './expectation.ts'
@@ -54,8 +55,7 @@ const route = async (as: Client) => {
     ip_restriction: { ip_policy_ids: [policyId] },
     request_headers: { add: { 'X-One': '1' } },
     response_headers: { add: { 'X-One': '1' } },
-    rate_limit: { requests: 100, per_seconds: 60 },
-    redirect: { to: 'https://new.example.com' },
+    ...ofModules(({ least }) => least),
   }
   return { edge_id, id: await make(`/edges/https/${edge_id}/routes`, () => body)(as) }
 }
@@ -96,8 +96,7 @@ const moduleBodies: Record<string, Pick<Expectation, 'body' | 'references'>> = {
   },
   request_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Cookie'] }) },
   response_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Server'] }) },
-  rate_limit: { body: () => ({ requests: 10, per_seconds: 1, mode: 'warn' }) },
-  redirect: { body: () => ({ to: 'https://new.example.com', status_code: 302 }) },
+  ...ofModules(({ whole }) => ({ body: () => whole })),
 }
 const modulesOf = (name: string, path: Expectation['path'], modules: string[]): Record<string, Expectation> =>
   Object.fromEntries(
@@ -302,14 +301,7 @@ export const expectations: Record<string, Expectation> = {
   'https_edge_routes.get': { admin: 200, member: 200, path: route },
   'https_edge_routes.update': { admin: 200, member: 200, path: route, body: () => ({ match: '/other' }) },
   'https_edge_routes.delete': { admin: 204, member: 204, path: route },
-  ...modulesOf('https_edge_routes', route, [
-    'backend',
-    'ip_restriction',
-    'request_headers',
-    'response_headers',
-    'rate_limit',
-    'redirect',
-  ]),
+  ...modulesOf('https_edge_routes', route, Object.keys(moduleBodies)),
 
   'reserved_domains.create': { admin: 201, member: 201, body: () => ({ domain: `${randomUUID()}.example` }) },
   'reserved_domains.get': { admin: 200, member: 200, path: id(reservedDomain) },

@@ -1,4 +1,6 @@
 import fc from 'fast-check'
+import type { RouteModuleName } from '../../src/distribution/route_modules.ts'
+import { type moduleSamples, ofModules } from '../harness/route_modules.ts'
 import type { Kind } from './model.ts'
 
 /** Stands in a generated body for an id that is known only when the command runs. */
@@ -52,27 +54,17 @@ const hostports = (port: number) =>
 const cells = fc.constantFrom(null, ['default'], ['default'], ['elsewhere'])
 const policyIds = fc.uniqueArray(pick('ip_policies'), { minLength: 1, maxLength: 2, selector: String })
 
-const rateLimit = fc.record(
-  {
-    enabled: fc.boolean(),
-    requests: fc.integer({ min: 1, max: 1_000 }),
-    per_seconds: fc.integer({ min: 1, max: 3_600 }),
-    key: fc.constantFrom('source', 'route'),
-    mode: fc.constantFrom('enforce', 'warn'),
-    scope: fc.constant('node'),
-  },
-  { requiredKeys: ['requests', 'per_seconds'] },
-)
-const redirect = fc.record(
-  {
-    enabled: fc.boolean(),
-    to: word.map((host) => `https://${host}.example`),
-    status_code: fc.constantFrom(301, 308),
-    keep_path: fc.boolean(),
-    keep_query: fc.boolean(),
-  },
-  { requiredKeys: ['to'] },
-)
+/** A body may leave out what has a default. */
+const settingsModule = ({ least, shown, whole }: (typeof moduleSamples)[RouteModuleName]) =>
+  fc.record(
+    {
+      enabled: fc.boolean(),
+      ...Object.fromEntries(
+        Object.entries(shown).map(([field, value]) => [field, fc.constantFrom(value, Reflect.get(whole, field))]),
+      ),
+    } as Shape,
+    { requiredKeys: Object.keys(least) },
+  )
 const headers = fc.record(
   {
     enabled: fc.boolean(),
@@ -86,8 +78,7 @@ export const moduleBodies = {
   ip_restriction: fc.record({ enabled: fc.boolean(), ip_policy_ids: policyIds }, { requiredKeys: ['ip_policy_ids'] }),
   request_headers: headers,
   response_headers: headers,
-  rate_limit: rateLimit,
-  redirect,
+  ...ofModules(settingsModule),
 }
 const orNull = (body: fc.Arbitrary<object>) => fc.option(body, { freq: 4 })
 const edgeModules = { backend: orNull(moduleBodies.backend), ip_restriction: orNull(moduleBodies.ip_restriction) }
@@ -126,11 +117,7 @@ const fields: Record<Kind, { needed?: Shape; createOnly?: Shape; rest: Shape; up
   routes: {
     needed: match,
     rest: {
-      ...edgeModules,
-      request_headers: orNull(headers),
-      response_headers: orNull(headers),
-      rate_limit: orNull(rateLimit),
-      redirect: orNull(redirect),
+      ...Object.fromEntries(Object.entries(moduleBodies).map(([name, body]) => [name, orNull(body)])),
       ...annotations,
     },
   },

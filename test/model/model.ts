@@ -1,3 +1,4 @@
+import { ofModules } from '../harness/route_modules.ts'
 /**
  * What the API does, without how: an account as a map of things, and for each kind the rules of what may be written and
  * deleted. It knows only well-formed bodies; what is refused for its form is tested elsewhere.
@@ -131,16 +132,14 @@ const modules = {
   }),
   request_headers: headers,
   response_headers: headers,
-  rate_limit: (_: Model, { requests, per_seconds, key = 'source', mode = 'enforce' }: Fields, _prefix: string) => ({
-    ...{ requests, per_seconds, key, mode, scope: 'node' },
-  }),
-  redirect: (_: Model, { to, status_code = 308, keep_path = true, keep_query = true }: Fields, _prefix: string) => ({
-    ...{ to, status_code, keep_path, keep_query },
-  }),
+  ...ofModules(
+    ({ shown }) =>
+      (_: Model, { enabled: _enabled, ...sent }: Fields, _prefix: string): Fields => ({ ...shown, ...sent }),
+  ),
 }
 export const modulesOf = {
   tcp_edges: ['backend', 'ip_restriction'],
-  routes: ['backend', 'ip_restriction', 'request_headers', 'response_headers', 'rate_limit', 'redirect'],
+  routes: Object.keys(modules) as ModuleName[],
 } as const
 
 /** Omitted fields keep their values; '' and null clear them. */

@@ -1,3 +1,4 @@
+import { routeModuleNames } from '../../src/distribution/route_modules.ts'
 import type { seededRandom } from '../deciders/cases.ts'
 import type { Sample } from './samples.ts'
 
@@ -68,8 +69,7 @@ const sound: Record<string, readonly Wrong[]> = {
   'route.value.policies': ['null'],
   'route.value.headers': ['null'],
   'route.value.response_headers': mayGo,
-  'route.value.rate_limit': mayGo,
-  'route.value.redirect': mayGo,
+  ...Object.fromEntries(routeModuleNames.map((name) => [`route.value.${name}`, mayGo])),
   'route.value.redirect.keep_path': flag,
   'route.value.redirect.keep_query': flag,
   ...Object.fromEntries(

@@ -1,10 +1,12 @@
 import { encodePolicy, type PolicyFile, wholeFile } from '../../src/distribution/policy_file.ts'
 import type { EdgeRecord, PolicyRecord, RecordKey, RecordKind, RecordValue } from '../../src/distribution/records.ts'
+import type { RouteModuleSettings } from '../../src/distribution/route_modules.ts'
 import { encodeRules } from '../../src/distribution/rule_file.ts'
 import { cutRuleList, ruleListLayout } from '../../src/distribution/rule_list.ts'
 import { newId, newUuid } from '../../src/kernel/ids.ts'
 import { checkedCidr } from '../../src/kernel/ip/canonical_cidr.ts'
 import { compilePolicy, type DatedRule } from '../../src/kernel/ip/ranges.ts'
+import { ofModules } from '../harness/route_modules.ts'
 
 export type Sample = EdgeRecord & { value: RecordValue }
 
@@ -36,8 +38,7 @@ export function samplesOf(number: number, tcpPort = 10_000): Record<RecordKind, 
         headers: { add: [['x-a', 'b']], remove: ['x-c'] },
         response_headers: { add: [['x-d', 'e']], remove: ['x-f'] },
       },
-      rate_limit: { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce' },
-      redirect: { to: 'https://new.example.com', status_code: 301, keep_path: true, keep_query: false },
+      ...(ofModules(({ record }) => record) as RouteModuleSettings),
       ...{ encoded_slashes: 'allow', path_variants: 'ignore' },
       ...{ websocket: false, timeouts: { connect_seconds: 1, response_seconds: 2, idle_seconds: 3 } },
     }),

@@ -1,3 +1,4 @@
+import { moduleSamples } from '../harness/route_modules.ts'
 import type { Exchange, Response } from './exchanges.ts'
 
 /** Fields that responses have today in addition, each with the values under which everything is as it was. */
@@ -14,8 +15,7 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a route may allow encoded slashes', field: 'encoded_slashes', value: '"reject"' },
   { because: 'an edge may be served by some cells only', field: 'cells', value: 'null' },
   { because: 'a route may change the headers of responses', field: 'response_headers', value: 'null' },
-  { because: 'a route may limit its requests', field: 'rate_limit', value: 'null' },
-  { because: 'a route may redirect', field: 'redirect', value: 'null' },
+  ...Object.entries(moduleSamples).map(([field, { because }]) => ({ because, field, value: 'null' })),
   { because: 'a resource says how it is', field: 'status', value: '{"state":[^}]*}' },
   { because: 'a caller learns the name of its account', field: 'account_name', value: '"[^"]*"' },
   { because: 'a caller learns its quotas', field: 'quotas', value: '{(?:"\\w+":{"used":\\d+,"limit":\\d+},?)+}' },

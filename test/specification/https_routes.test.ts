@@ -12,6 +12,7 @@ import {
   shownBackend,
   shownPolicies,
 } from '../harness/fixtures.ts'
+import { moduleSamples, ofModules } from '../harness/route_modules.ts'
 import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
 const plane = await sharedControlPlane({ after })
@@ -33,8 +34,7 @@ test('a new route has edge_id, id, uri, created_at, match_type, match, and null 
     ip_restriction: null,
     request_headers: null,
     response_headers: null,
-    rate_limit: null,
-    redirect: null,
+    ...ofModules(() => null),
   }
   assert.deepEqual(rest, {
     ...minimal,
@@ -95,8 +95,7 @@ test("a route of another edge, one's own or another account's, gets 404 for ever
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: {},
     response_headers: {},
-    rate_limit: { requests: 100, per_seconds: 60 },
-    redirect: { to: 'https://new.example.com' },
+    ...ofModules(({ least }) => least),
   }
   for (const path of [
     `${routesOf({ id: sibling.edge_id })}/${route.id}`,
@@ -184,16 +183,14 @@ test('modules are set inline on create and PATCH; null removes one, and an omitt
     ip_restriction: { ip_policy_ids: [policy.id] },
     request_headers: { add: { 'X-A': '1' } },
     response_headers: { remove: ['Host'] },
-    rate_limit: { requests: 100, per_seconds: 60 },
-    redirect: { to: 'https://new.example.com' },
+    ...ofModules(({ least }) => least),
   }
   const shown = {
     backend: { enabled: false, ...shownBackend(backend) },
     ip_restriction: { enabled: true, ...shownPolicies(policy) },
     request_headers: { enabled: true, add: { 'X-A': '1' }, remove: [] },
     response_headers: { enabled: true, add: {}, remove: ['Host'] },
-    rate_limit: { enabled: true, requests: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },
-    redirect: { enabled: true, to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
+    ...ofModules((sample) => ({ enabled: true, ...sample.shown })),
   }
   const created = await newRoute(admin, sent, edge)
   assert.deepEqual(created, { ...created, ...shown })
@@ -216,16 +213,9 @@ test('an error in an inline module names its position, and the request changes n
     [{ request_headers: { remove: ['X-A', 'Host'] } }, 'request_headers.remove[1]'],
     [{ response_headers: { add: { 'X-A': 'ok', 'X-Request-Id': '1' } } }, 'response_headers.add.X-Request-Id'],
     [{ response_headers: { remove: ['X-A', 'x_request_id'] } }, 'response_headers.remove[1]'],
-    [{ rate_limit: { requests: 0, per_seconds: 60 } }, 'rate_limit.requests'],
-    [{ rate_limit: { requests: 1, per_seconds: 3601 } }, 'rate_limit.per_seconds'],
-    [{ rate_limit: { requests: 1, per_seconds: 1, key: 'cookie' } }, 'rate_limit.key'],
-    [{ rate_limit: { requests: 1, per_seconds: 1, scope: 'cell' } }, 'rate_limit.scope'],
-    [{ rate_limit: { requests: 1 } }, 'rate_limit.per_seconds'],
-    [{ redirect: { to: 'javascript:alert(1)' } }, 'redirect.to'],
-    [{ redirect: { to: 'https://a.example/\r\nX-B: b' } }, 'redirect.to'],
-    [{ redirect: { to: 'https://a.example/?q' } }, 'redirect.to'],
-    [{ redirect: { to: 'https://a.example', status_code: 200 } }, 'redirect.status_code'],
-    [{ redirect: {} }, 'redirect.to'],
+    ...Object.entries(moduleSamples).flatMap(([name, { faults }]) =>
+      faults.map(([body, field]) => [{ [name]: body }, `${name}.${field}`] as const),
+    ),
     [{ response_headers: { remove: ['Content-Length'] } }, 'response_headers.remove[0]'],
     [{ response_headers: { add: { 'X-A': 'a\r\nX-B: b' } } }, 'response_headers.add.X-A'],
     [{ ip_restriction: { ip_policy_ids: [policy.id, foreign.policy.id] } }, 'ip_restriction.ip_policy_ids[1]'],

@@ -14,12 +14,11 @@ import {
   type RouteRecord,
   type TcpRecord,
 } from '../../distribution/records.ts'
+import { type RouteModuleName, routeModuleNames } from '../../distribution/route_modules.ts'
 import { ruleFormat } from '../../distribution/rule_file.ts'
 import { ruleListLayout } from '../../distribution/rule_list.ts'
 import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
 import type { HeaderOperations } from '../../kernel/edge/headers.ts'
-import type { RateLimit } from '../../kernel/edge/rate_limit.ts'
-import type { Redirect } from '../../kernel/edge/redirect.ts'
 import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
 import { isId, toId, type Uuid } from '../../kernel/ids.ts'
 import { type Cell, isServedIn, placedIn } from '../../operations/placement.ts'
@@ -126,6 +125,14 @@ function headersOf(row: CompiledEdge, name: 'request_headers' | 'response_header
   return headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null
 }
 
+const settingsOf = (row: CompiledEdge): Pick<RouteRecord, RouteModuleName> =>
+  Object.fromEntries(
+    routeModuleNames.flatMap((name) => {
+      const module = enabled(row, name)
+      return module ? [[name, module.settings]] : []
+    }),
+  )
+
 const withoutNulls = ({ connect_seconds, response_seconds, idle_seconds }: RouteTimeouts) => ({
   ...(connect_seconds !== null && { connect_seconds }),
   ...(response_seconds !== null && { response_seconds }),
@@ -162,8 +169,6 @@ const compilers: Record<RecordKind, Compiler> = {
     return new Map(
       rows.map((row) => {
         const response_headers = headersOf(row, 'response_headers')
-        const rate_limit = enabled(row, 'rate_limit')?.settings as RateLimit | undefined
-        const redirect = enabled(row, 'redirect')?.settings as Redirect | undefined
         const value: RouteRecord = {
           account: toId('ac', row.account_id),
           edge: toId('edghts', row.parent_id as Uuid),
@@ -173,8 +178,7 @@ const compilers: Record<RecordKind, Compiler> = {
           policies: policiesOf(row),
           headers: headersOf(row, 'request_headers'),
           ...(response_headers && { response_headers }),
-          ...(rate_limit && { rate_limit }),
-          ...(redirect && { redirect }),
+          ...settingsOf(row),
           ...(row.encoded_slashes === 'allow' && { encoded_slashes: 'allow' }),
           ...(row.path_variants === 'ignore' && { path_variants: 'ignore' }),
           ...(!row.websocket && { websocket: false }),

@@ -21,14 +21,8 @@ const nouns: Record<string, string> = {
   reserved_domains: 'domain',
   tls_certificates: 'certificate',
 }
-const modules: Record<string, string> = {
-  backend: 'backend',
-  ip_restriction: 'IP restriction',
-  request_headers: 'request headers',
-  response_headers: 'response headers',
-  rate_limit: 'rate limit',
-  redirect: 'redirect',
-}
+/** Modules whose names are not words. */
+const modules: Record<string, string> = { ip_restriction: 'IP restriction' }
 const verbs: Record<string, string> = {
   create: 'created',
   update: 'changed',
@@ -78,7 +72,7 @@ export function deedOf(operation: string): string {
   const verb = verbs[rest.at(-1) ?? ''] ?? rest.at(-1) ?? ''
   const noun = nouns[resource] ?? resource.replaceAll('_', ' ')
   const [module] = rest.length > 1 ? rest : []
-  return module ? `${verb} the ${modules[module] ?? module} of ${noun}` : `${verb} ${noun}`
+  return module ? `${verb} the ${modules[module] ?? module.replaceAll('_', ' ')} of ${noun}` : `${verb} ${noun}`
 }
 
 /** What people call the thing: of its later state, or of the one before it was deleted. */

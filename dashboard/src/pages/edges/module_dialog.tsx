@@ -26,6 +26,19 @@ type Operations<Module extends keyof Bodies> = {
 const edgeOf = ({ edgeId }: ModulePlace) => ({ params: { path: { id: edgeId } } })
 const routeOf = ({ edgeId, routeId = '' }: ModulePlace) => ({ params: { path: { edge_id: edgeId, id: routeId } } })
 
+/** Their operations differ in the path and the body alone, which the types of the client cannot say together. */
+function onRoutes<Module extends Exclude<keyof Bodies, 'backend' | 'ip_restriction'>>(
+  module: Module,
+  noun: string = module.replaceAll('_', ' '),
+): Operations<Module> {
+  const path = `/edges/https/{edge_id}/routes/{id}/${module}` as '/edges/https/{edge_id}/routes/{id}/request_headers'
+  return {
+    noun,
+    put: (place, body) => answerOf(api.PUT(path, { ...routeOf(place), body: body as Headers })),
+    remove: (place) => answerOf(api.DELETE(path, routeOf(place))),
+  }
+}
+
 const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   backend: {
     noun: 'backend',
@@ -49,30 +62,11 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
         ? answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/ip_restriction', routeOf(place)))
         : answerOf(api.DELETE('/edges/tcp/{id}/ip_restriction', edgeOf(place))),
   },
-  // Only on routes: a TCP edge does not read what it forwards.
-  request_headers: {
-    noun: 'headers',
-    put: (place, body) =>
-      answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/request_headers', { ...routeOf(place), body })),
-    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/request_headers', routeOf(place))),
-  },
-  response_headers: {
-    noun: 'headers',
-    put: (place, body) =>
-      answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/response_headers', { ...routeOf(place), body })),
-    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/response_headers', routeOf(place))),
-  },
-  rate_limit: {
-    noun: 'rate limit',
-    put: (place, body) =>
-      answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/rate_limit', { ...routeOf(place), body })),
-    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/rate_limit', routeOf(place))),
-  },
-  redirect: {
-    noun: 'redirect',
-    put: (place, body) => answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/redirect', { ...routeOf(place), body })),
-    remove: (place) => answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/redirect', routeOf(place))),
-  },
+  // A TCP edge does not read what it forwards.
+  request_headers: onRoutes('request_headers', 'headers'),
+  response_headers: onRoutes('response_headers', 'headers'),
+  rate_limit: onRoutes('rate_limit'),
+  redirect: onRoutes('redirect'),
 }
 
 type Props<Module extends keyof Bodies> = {

@@ -1,8 +1,9 @@
+import { routeModuleNames } from '../../../distribution/route_modules.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../../kernel/edge/timeouts.ts'
 import { packageFiles } from '../../../kernel/package_files.ts'
 import { earlyLines, logConnections, logRequests, rings, withEdition } from '../lines/request_lines.ts'
 import { backendValue, targetPartNames } from '../maps/codec.ts'
-import { matchesParameters, noModules, readyKey, slashesAllowed } from '../maps/entries.ts'
+import { matchesParameters, readyKey, slashesAllowed } from '../maps/entries.ts'
 import { nativeMissing, nativeSections } from '../native/sections.ts'
 import { sendsProxy, toHttp2 } from '../native/upstream.ts'
 import { beforeWebsocket, noteWebsocket, websocketTable } from '../sessions.ts'
@@ -19,18 +20,18 @@ import {
 } from './client_address.ts'
 import { fastPath, fastPathMaps } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
+import { hasNoModule, moduleAcls } from './modules.ts'
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
 import { limitRate, rateAcls, rateTables } from './route_rate.ts'
-import { redirectAcl, redirectRequests } from './route_redirect.ts'
+import { redirectRequests } from './route_redirect.ts'
 import {
   askOnePolicy,
   controlCharacters,
   decide,
   decision,
   dial,
-  fromPart,
   isUnreachable,
   native,
   onePolicy,
@@ -210,12 +211,12 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
-  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${rateAcls}${redirectAcl}${manyInFlight(limitsOf(settings), httpsBackends)}
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${rateAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists', 'rate'].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists', ...routeModuleNames].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -263,7 +264,7 @@ ${findResponseLists(settings)}
 
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
-  http-request set-var(txn.has_modules) bool(true) if !{ ${fromPart('txn.entry', 'rate')} -m str -- ${noModules} } || !unrestricted
+  http-request set-var(txn.has_modules) bool(true) if !{ ${hasNoModule} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed

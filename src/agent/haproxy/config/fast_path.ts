@@ -1,8 +1,9 @@
-import { noModules, withHeaders } from '../maps/entries.ts'
+import { withHeaders } from '../maps/entries.ts'
 import { limitsOf, mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { clientMayNotSend, httpsBackends } from './backends.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
+import { hasNoModule } from './modules.ts'
 import { findResponseLists } from './response_headers.ts'
 import { limitRate } from './route_rate.ts'
 import {
@@ -10,7 +11,6 @@ import {
   controlCharacters,
   decide,
   dial,
-  fromPart,
   onePolicy,
   part,
   routeOfEdge,
@@ -55,7 +55,7 @@ export const fastPath = (settings: ProxySettings) => `
   acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
-  http-request allow if reachable same_edge { ${fromPart('txn.entry', 'rate')} -m str -- ${noModules} } unrestricted reachable_plain few_in_flight
+  http-request allow if reachable same_edge { ${hasNoModule} } unrestricted reachable_plain few_in_flight
 ${findResponseLists(settings)}
   http-request unset-var(txn.address) if has_redirect || has_response_headers !has_response_lists
 
@@ -65,9 +65,9 @@ ${findResponseLists(settings)}
   http-request set-var(txn.headers_to_delete) var(txn.header_lists),bytes(6),field(1,|),b64dec
   http-request set-var(txn.set_at) var(txn.header_lists),bytes(0,5)
   http-request set-var(txn.headers_to_set) var(txn.header_lists),bytes(txn.set_at),b64dec if { var(txn.headers_to_delete) -m found }
-  http-request allow if has_lists reachable same_edge open unrestricted reachable_plain few_in_flight !has_rate
+  http-request allow if has_lists reachable same_edge open unrestricted reachable_plain few_in_flight no_settings
 ${onePolicy(settings, 'http-request', 'txn.entry')}${askOnePolicy('http-request', 'has_policy !has_headers reachable same_edge unrestricted reachable_plain few_in_flight || has_policy has_lists reachable same_edge unrestricted reachable_plain few_in_flight')}
-  http-request allow if allowed !has_rate
+  http-request allow if allowed no_settings
 
   # With several policies, with restrictions, the first of a connection, near a limit, or to an upstream with TLS or HTTP/2. Lua
   # is asked after everything that could leave the request to the careful path, so that it warns once.

@@ -1,9 +1,9 @@
 import { rateLimitMost } from '../../../kernel/edge/rate_limit.ts'
-import { rateValue } from '../maps/codec.ts'
-import { withRate } from '../maps/entries.ts'
-import { mapFile, type ProxySettings } from '../settings.ts'
+import { rateValue } from '../maps/module_entries.ts'
+import type { ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { embedsIpv4, refuseOver } from './limits.ts'
+import { findModule, warnOf } from './modules.ts'
 import { part } from './rules.ts'
 
 /** Counts of windows up to a minute, and of longer ones: those of many short windows must not push out the long ones. */
@@ -24,15 +24,10 @@ export const rateTables = tables
   )
   .join('\n')
 
-const field = (name: 'requests' | 'seconds' | 'key' | 'mode') => `var(txn.rate),${rateValue.field(name)}`
-
-/** Stands in the decision of a request that only a warning let through. */
-export const rateWarning = '?rate'
+const field = (name: 'requests' | 'seconds' | 'key' | 'mode') => `var(txn.rate_limit),${rateValue.field(name)}`
 
 /** What both paths ask. */
 export const rateAcls = `
-  acl has_rate ${part('txn.entry', 'rate')} -m str ${withRate}
-  acl rated var(txn.rate) -m found
   acl rate_exceeded var(txn.rate_left) -m int lt 0`
 
 /**
@@ -40,20 +35,17 @@ export const rateAcls = `
  * with it: a route never takes more than its limit in a window. Once the request may pass, so that refused clients use up
  * nothing. `of`: which requests.
  */
-export const limitRate = (settings: ProxySettings, of: string): string => `
-  http-request set-var(txn.rate) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'rate')}) if ${of} has_rate
-  http-request return ${answers.internal} if ${of} has_rate !rated
-  http-request set-var(txn.rate_seconds) ${field('seconds')},add(0) if rated
-  http-request set-var(txn.rate_now) date if rated
-  http-request set-var(txn.rate_window) var(txn.rate_now),div(txn.rate_seconds) if rated
-  http-request set-var(txn.rate_reset) var(txn.rate_now),mod(txn.rate_seconds),neg,add(txn.rate_seconds) if rated
-  http-request set-var-fmt(txn.rate_key) "%[${part('txn.entry', 'target')}].%[var(txn.rate_window)]" if rated
-  http-request set-var-fmt(txn.rate_key) "%[var(txn.rate_key)].%[src,ipmask(32,64)]" if rated { ${field('key')} -m str source } !${embedsIpv4}
-  http-request set-var-fmt(txn.rate_key) "%[var(txn.rate_key)].%[src,hex,bytes(0,16)]" if rated { ${field('key')} -m str source } ${embedsIpv4}
-  http-request track-sc6 var(txn.rate_key) table ${tables[0].name} if rated { var(txn.rate_seconds) -m int le ${tables[0].seconds} }
-  http-request track-sc6 var(txn.rate_key) table ${tables[1].name} if rated { var(txn.rate_seconds) -m int gt ${tables[0].seconds} }
-  http-request set-var(txn.rate_count) sc_inc_gpc0(6) if rated
-  http-request return ${answers.internal} if rated !{ var(txn.rate_count) -m found }
-  http-request set-var(txn.rate_left) ${field('requests')},sub(txn.rate_count) if rated
-  http-request set-var-fmt(txn.decision) "%[var(txn.decision)] ${rateWarning}" if rated rate_exceeded { ${field('mode')} -m str warn }
-  http-request set-var(txn.over) str(rate_limit) if rated rate_exceeded { ${field('mode')} -m str enforce }${refuseOver(answers.rateLimited)}`
+export const limitRate = (settings: ProxySettings, of: string): string => `${findModule(settings, 'rate_limit', of)}
+  http-request set-var(txn.rate_seconds) ${field('seconds')},add(0) if knows_rate_limit
+  http-request set-var(txn.rate_now) date if knows_rate_limit
+  http-request set-var(txn.rate_window) var(txn.rate_now),div(txn.rate_seconds) if knows_rate_limit
+  http-request set-var(txn.rate_reset) var(txn.rate_now),mod(txn.rate_seconds),neg,add(txn.rate_seconds) if knows_rate_limit
+  http-request set-var-fmt(txn.rate_key) "%[${part('txn.entry', 'target')}].%[var(txn.rate_window)]" if knows_rate_limit
+  http-request set-var-fmt(txn.rate_key) "%[var(txn.rate_key)].%[src,ipmask(32,64)]" if knows_rate_limit { ${field('key')} -m str source } !${embedsIpv4}
+  http-request set-var-fmt(txn.rate_key) "%[var(txn.rate_key)].%[src,hex,bytes(0,16)]" if knows_rate_limit { ${field('key')} -m str source } ${embedsIpv4}
+  http-request track-sc6 var(txn.rate_key) table ${tables[0].name} if knows_rate_limit { var(txn.rate_seconds) -m int le ${tables[0].seconds} }
+  http-request track-sc6 var(txn.rate_key) table ${tables[1].name} if knows_rate_limit { var(txn.rate_seconds) -m int gt ${tables[0].seconds} }
+  http-request set-var(txn.rate_count) sc_inc_gpc0(6) if knows_rate_limit
+  http-request return ${answers.internal} if knows_rate_limit !{ var(txn.rate_count) -m found }
+  http-request set-var(txn.rate_left) ${field('requests')},sub(txn.rate_count) if knows_rate_limit${warnOf('rate_limit', `knows_rate_limit rate_exceeded { ${field('mode')} -m str warn }`)}
+  http-request set-var(txn.over) str(rate_limit) if knows_rate_limit rate_exceeded { ${field('mode')} -m str enforce }${refuseOver(answers.rateLimited)}`

@@ -1,12 +1,8 @@
 import { redirectStatuses } from '../../../kernel/edge/redirect.ts'
-import { redirectValue } from '../maps/codec.ts'
-import { withRedirect } from '../maps/entries.ts'
-import { mapFile, type ProxySettings } from '../settings.ts'
+import { redirectValue } from '../maps/module_entries.ts'
+import type { ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
-import { part } from './rules.ts'
-
-export const redirectAcl = `
-  acl has_redirect ${part('txn.entry', 'redirect')} -m str ${withRedirect}`
+import { findModule } from './modules.ts'
 
 /**
  * Once the request may pass. Location begins with the host that the tenant wrote, and a path with a slash comes after it, so no
@@ -16,8 +12,7 @@ export const redirectRequests = (settings: ProxySettings): string => {
   const field = (name: 'status' | 'keeps' | 'to') => `var(txn.redirect),${redirectValue.field(name)}`
   const answer = (status: number) => `
   http-request return status ${status} hdr Location %[var(txn.location)] if has_redirect { ${field('status')} -m str ${status} }`
-  return `
-  http-request set-var(txn.redirect) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'redirect')}) if has_redirect
+  return `${findModule(settings, 'redirect', '')}
   http-request set-var(txn.location) ${field('to')} if has_redirect
   http-request return ${answers.internal} if has_redirect !{ var(txn.location) -m beg http } || has_redirect !{ path -m beg / }
   http-request set-var-fmt(txn.location) "%[var(txn.location)]%[path]" if has_redirect { ${field('keeps')} -m beg p }

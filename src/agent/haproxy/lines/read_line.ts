@@ -3,7 +3,7 @@ import { rfc3339 } from '../../../kernel/clock.ts'
 import { type IdPrefix, type Id as IdText, isId, toId, uuidOfHex } from '../../../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../../../kernel/ip/address.ts'
 import type { Decider, RequestLine } from '../../requests/feed.ts'
-import { rateWarning } from '../config/route_rate.ts'
+import { moduleWarning } from '../config/modules.ts'
 import { failureOf } from './failures.ts'
 import { type Outcome, outcomeOf, type rulesOf } from './outcomes.ts'
 import { commonFields, lineKinds, requestFields } from './request_lines.ts'
@@ -38,11 +38,11 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
   const entry = of('entry').split('|')
   const [target = '', account = '', backend = ''] = entry
   // Policies are the last part, of which the line has the first.
-  const { refusedBy, allowedBy, warnedBy, isOverRate } = readDecision(of('decision'), entry.at(-1) ?? '')
+  const { refusedBy, allowedBy, warnedBy, warning } = readDecision(of('decision'), entry.at(-1) ?? '')
   const status = isHttp ? positive(of('status')) : null
   const ended = { of, status, kind, edition: context.edition, rules: context.rules }
   const { outcome, reason } = refusedBy ? refused(refusedBy) : (limited(of('over')) ?? endOf(ended))
-  const isWarned = outcome === 'allowed' && (warnedBy.length > 0 || isOverRate)
+  const isWarned = outcome === 'allowed' && (warnedBy.length > 0 || warning !== undefined)
   const decider = isWarned ? warnedBy[0] : { refused: refusedBy, allowed: allowedBy }[outcome as 'refused' | 'allowed']
   const request: EdgeRequest = {
     id: of('id'),
@@ -62,7 +62,7 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
     bytesOut: positive(of('bytesOut')) ?? 0,
     upstream: upstreamOf(of('address'), of('port')),
     outcome: isWarned ? 'warned' : outcome,
-    reason: isWarned && isOverRate ? 'rate_limit' : reason,
+    reason: isWarned ? (warning ?? null) : reason,
     restriction: decider?.restriction ?? null,
     policy: decider?.policy ?? null,
     rule: decider?.rule ?? null,
@@ -87,20 +87,22 @@ type Decision = {
   refusedBy?: Decider | undefined
   allowedBy?: Decider | undefined
   warnedBy: Decider[]
-  isOverRate: boolean
+  /** The first module that would have refused. */
+  warning?: (typeof requestReasons.warned)[number] | undefined
 }
 /** 'open', 'shut', and who said so: see `decide` and `verdict` in gatehouse.lua. */
 function readDecision(text: string, firstPolicy: string): Decision {
-  if (text === '-') return { warnedBy: [], isOverRate: false }
-  const isOverRate = text.endsWith(rateWarning)
-  const [word, ...deciders] = text.split(' ').filter((each) => each !== rateWarning)
+  if (text === '-') return { warnedBy: [] }
+  const [word, ...all] = text.split(' ')
+  const warning = requestReasons.warned.find((name) => all.includes(moduleWarning(name)))
+  const deciders = all.filter((each) => !requestReasons.warned.some((name) => each === moduleWarning(name)))
   const read = (mark: string) => deciders.filter((each) => each.startsWith(mark)).map(deciderOf)
   const [refusedBy = word === 'shut' ? noDecider : undefined] = read('!')
   const named = deciders.find((each) => each.startsWith('+'))
   // A single policy names only the rule; the entry says which policy it is.
   const whole = named?.includes(':') ? named : named && `+-:${firstPolicy}:${named.slice(1)}`
   const allowedBy = whole ? deciderOf(whole) : undefined
-  return { refusedBy, allowedBy, warnedBy: read('?'), isOverRate }
+  return { refusedBy, allowedBy, warnedBy: read('?'), warning }
 }
 const noDecider: Decider = { restriction: null, policy: null, rule: null }
 

@@ -1,4 +1,8 @@
+import { type RouteModuleName, routeModuleNames } from '../../../distribution/route_modules.ts'
 import { idLength } from '../../../kernel/ids.ts'
+
+/** The record cannot be turned into entries. The previous one stays in force, and the refusal is reported. */
+export class UnusableRecord extends Error {}
 
 /** Values with parts between `|`. We write and read them by name, and HAProxy's rules take them by position. */
 export function delimited<const Name extends string>(...names: readonly Name[]) {
@@ -20,10 +24,8 @@ export const backendValue = delimited('protocol', 'address', 'port', 'host', 'pr
 /** In milliseconds, as HAProxy takes them. */
 export const timeoutsValue = delimited('connect', 'response', 'idle', 'tunnel')
 
-export const rateValue = delimited('requests', 'seconds', 'key', 'mode')
-
-/** `keeps` has the letters of what stays of the request: `p` for its path, `q` for its query. */
-export const redirectValue = delimited('status', 'keeps', 'to')
+/** What stands in the part of a module of the route; its settings are in a map of the same name. */
+export const withModule = 'm'
 
 /**
  * The parts of the value of a TCP edge or a route, in order, with their lengths: all but the last are fixed, so that HAProxy
@@ -38,8 +40,7 @@ const targetParts = {
   timeouts: 1,
   depth: 4,
   variants: 1,
-  rate: 1,
-  redirect: 1,
+  ...(Object.fromEntries(routeModuleNames.map((name) => [name, withModule.length])) as Record<RouteModuleName, number>),
   response: 1,
   headers: 1,
   policies: undefined,
@@ -61,6 +62,11 @@ export function placeOf(part: TargetPart, kind: TargetKind): { from: number; len
   const before = targetPartNames.slice(0, targetPartNames.indexOf(part))
   return { from: before.reduce((from, name) => from + (lengthOf(name) ?? 0) + 1, 0), length: lengthOf(part) }
 }
+
+/** Where modules begin: from here on a route has nothing but dashes without them, and `open` without policies. */
+export const firstModule = routeModuleNames[0] as RouteModuleName
+export const noSettings = routeModuleNames.map(() => '-').join('|')
+export const noModules = `${noSettings}|-|-|open`
 
 /** How long a depth may be written; see `depth` in entries.ts. */
 export const depthDigits = targetParts.depth

@@ -2,14 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { newId } from '../../../kernel/ids.ts'
 import { Claims } from './claims.ts'
-import { difference, type Entry, entriesOf, UnusableRecord } from './entries.ts'
+import { noSettings, UnusableRecord } from './codec.ts'
+import { difference, type Entry, entriesOf } from './entries.ts'
 import { canonicalPath } from './paths.ts'
 
 const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('bkdst'), newId('ipp')]
 const tcp = { account, backend, policies: [policy] }
 
 test('a TCP edge has one entry per hostport, keyed by what HAProxy knows about the connection', () => {
-  const value = `${edge}|${account}|${backend}|-|-|-|----|-|-|-|-|-|${policy}`
+  const value = `${edge}|${account}|${backend}|-|-|-|----|-|${noSettings}|-|-|${policy}`
   const hostports = ['10.0.0.1:5432', '[2001:DB8::1]:5432', 'Db.Example.com:5432', '[::1.2.3.4]:1']
   assert.deepEqual(
     entriesOf(`tcp.${edge}`, { ...tcp, hostports }),
@@ -21,9 +22,12 @@ test('a TCP edge has one entry per hostport, keyed by what HAProxy knows about t
 test('no module, no policy and no backend are three different things', () => {
   const value = (changes: object) =>
     entriesOf(`tcp.${edge}`, { ...tcp, hostports: ['10.0.0.1:1'], ...changes })[0]?.value
-  assert.equal(value({ policies: null }), `${edge}|${account}|${backend}|-|-|-|----|-|-|-|-|-|open`)
-  assert.equal(value({ policies: [] }), `${edge}|${account}|${backend}|-|-|-|----|-|-|-|-|-|`)
-  assert.equal(value({ backend: null }), `${edge}|${account}|${'-'.repeat(32)}|-|-|-|----|-|-|-|-|-|${policy}`)
+  assert.equal(value({ policies: null }), `${edge}|${account}|${backend}|-|-|-|----|-|${noSettings}|-|-|open`)
+  assert.equal(value({ policies: [] }), `${edge}|${account}|${backend}|-|-|-|----|-|${noSettings}|-|-|`)
+  assert.equal(
+    value({ backend: null }),
+    `${edge}|${account}|${'-'.repeat(32)}|-|-|-|----|-|${noSettings}|-|-|${policy}`,
+  )
 })
 
 test('a restricted route guards the other spellings of its path, unless it ignores them', () => {

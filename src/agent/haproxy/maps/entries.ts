@@ -8,13 +8,13 @@ import type {
   TcpRecord,
   WeightedRecord,
 } from '../../../distribution/records.ts'
+import { routeModuleNames } from '../../../distribution/route_modules.ts'
 import { challengeAnswerPattern, challengeTokenPattern } from '../../../kernel/edge/domains.ts'
 import { responseFault } from '../../../kernel/edge/fixed_response.ts'
 import { encodeHeaderText, headersFault, type Message } from '../../../kernel/edge/headers.ts'
 import { checkPathPattern } from '../../../kernel/edge/health_check.ts'
 import { isHostName, parseHostport } from '../../../kernel/edge/hostport.ts'
 import { hasEncodedSlash, hasParameters } from '../../../kernel/edge/paths.ts'
-import { redirectFault } from '../../../kernel/edge/redirect.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../../kernel/edge/timeouts.ts'
 import { type IdPrefix, idLength, isId } from '../../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../../kernel/ip/address.ts'
@@ -23,14 +23,14 @@ import { formatGroup, formatUpstream, sendsProxy, toHttp2 } from '../native/upst
 import {
   backendValue,
   depthDigits,
-  rateValue,
   readPart,
-  redirectValue,
   type TargetKind,
   targetValue,
   timeoutsValue,
+  UnusableRecord,
 } from './codec.ts'
 import { headerLists, responseLists } from './header_lists.ts'
+import { moduleEntries, moduleParts } from './module_entries.ts'
 import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
 
@@ -45,8 +45,7 @@ export const mapNames = [
   'headers',
   'header_lists',
   'response_lists',
-  'rate',
-  'redirect',
+  ...routeModuleNames,
   'timeouts',
   'response',
   'fallback',
@@ -78,8 +77,6 @@ export const readyKey = 'ready'
 /** Without these HAProxy says that the node is not ready, instead of that there is nothing. */
 export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
 
-/** What a route without modules has from `rate` on. */
-export const noModules = '-|-|-|-|open'
 /** What stands under `slashes` of a route that allows encoded slashes in paths. */
 export const slashesAllowed = 'a'
 /** Or of one whose match has parameters: no path with both passes. */
@@ -87,12 +84,6 @@ export const matchesParameters = 'p'
 
 /** What stands under `headers` and `response` of a route with operations on them. */
 export const withHeaders = 'h'
-
-/** What stands under `rate` of a route that limits it. */
-export const withRate = 'l'
-
-/** What stands under `redirect` of a route that answers with one. */
-export const withRedirect = 'r'
 
 /** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
 export const ignoresVariants = 'i'
@@ -102,9 +93,6 @@ export const noWebsocket = 'n'
 
 /** What stands under `timeouts` of a route with others than the default. */
 export const withTimeouts = 't'
-
-/** The record cannot be turned into entries. The previous one stays in force, and the refusal is reported. */
-export class UnusableRecord extends Error {}
 
 /**
  * What a record is in HAProxy's maps; nothing when it was deleted. Each record has entries of its own, and no entry
@@ -168,8 +156,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const operations = [
       ...(headers ? headerEntries(id, headers) : []),
       ...(record.response_headers ? responseHeaderEntries(id, record.response_headers) : []),
-      ...(record.rate_limit ? [rateEntry(id, record.rate_limit)] : []),
-      ...(record.redirect ? [redirectEntry(id, record.redirect)] : []),
+      ...moduleEntries(id, record),
     ]
     const isExact = match_type === 'exact_path'
     const guardKey = isExact ? exactGuardKey(edge, match) : prefixGuardKey(edge, match)
@@ -182,8 +169,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       timeouts: timeouts ? withTimeouts : undefined,
       depth: depthField(edge, guardKey),
       variants: record.path_variants === 'ignore' ? ignoresVariants : undefined,
-      rate: record.rate_limit ? withRate : undefined,
-      redirect: record.redirect ? withRedirect : undefined,
+      ...moduleParts(record),
       response: record.response_headers ? withHeaders : undefined,
       headers: headers ? withHeaders : undefined,
       policies: policiesField(policies),
@@ -374,20 +360,6 @@ function headerEntries(route: string, operations: HeaderList): Entry[] {
   const lists = headerLists(add, remove)
   if (lists === undefined || lists.length > valueBytes) return [forLua]
   return [forLua, { map: 'header_lists', key: route, value: lists }]
-}
-
-function rateEntry(route: string, limit: NonNullable<RouteRecord['rate_limit']>): Entry {
-  const { requests, per_seconds, key, mode } = limit
-  return { map: 'rate', key: route, value: rateValue.format({ requests, seconds: per_seconds, key, mode }) }
-}
-
-function redirectEntry(route: string, redirect: NonNullable<RouteRecord['redirect']>): Entry {
-  const fault = redirectFault(redirect)
-  if (fault) throw new UnusableRecord(`redirect ${fault.place} ${fault.fault}`)
-  const { to, status_code, keep_path, keep_query } = redirect
-  const keeps = `${keep_path ? 'p' : '-'}${keep_query ? 'q' : '-'}`
-  const base = keep_path ? to.replace(/\/$/, '') : to
-  return { map: 'redirect', key: route, value: redirectValue.format({ status: status_code, keeps, to: base }) }
 }
 
 function responseHeaderEntries(route: string, operations: HeaderList): Entry[] {

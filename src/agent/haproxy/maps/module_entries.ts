@@ -1,0 +1,40 @@
+import {
+  type RouteModuleName,
+  type RouteModuleSettings,
+  routeModuleNames,
+} from '../../../distribution/route_modules.ts'
+import { redirectFault } from '../../../kernel/edge/redirect.ts'
+import { delimited, UnusableRecord, withModule } from './codec.ts'
+
+export const rateValue = delimited('requests', 'seconds', 'key', 'mode')
+
+/** `keeps` has the letters of what stays of the request: `p` for its path, `q` for its query. */
+export const redirectValue = delimited('status', 'keeps', 'to')
+
+/** What HAProxy's rules about a module find in its map, under the id of the route. */
+const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name]) => string } = {
+  rate_limit: ({ requests, per_seconds, key, mode }) => rateValue.format({ requests, seconds: per_seconds, key, mode }),
+
+  redirect(redirect) {
+    const fault = redirectFault(redirect)
+    if (fault) throw new UnusableRecord(`redirect ${fault.place} ${fault.fault}`)
+    const { to, status_code, keep_path, keep_query } = redirect
+    const keeps = `${keep_path ? 'p' : '-'}${keep_query ? 'q' : '-'}`
+    return redirectValue.format({ status: status_code, keeps, to: keep_path ? to.replace(/\/$/, '') : to })
+  },
+}
+
+type Settings = Partial<RouteModuleSettings>
+const isOn = (settings: Settings) => (name: RouteModuleName) => settings[name] !== undefined
+
+/** The parts of a route's entry that say which modules it has. */
+export const moduleParts = (settings: Settings): Partial<Record<RouteModuleName, string>> =>
+  Object.fromEntries(routeModuleNames.filter(isOn(settings)).map((name) => [name, withModule]))
+
+export const moduleEntries = (route: string, settings: Settings) =>
+  routeModuleNames.filter(isOn(settings)).map((map) => ({ map, key: route, value: settingsValue(map, settings) }))
+
+function settingsValue<Name extends RouteModuleName>(name: Name, settings: Settings): string {
+  const read: (settings: RouteModuleSettings[Name]) => string = values[name]
+  return read(settings[name] as RouteModuleSettings[Name])
+}

@@ -1,0 +1,36 @@
+import { type Static, type TObject, type TProperties, Type } from 'typebox'
+import { rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
+import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
+
+const Closed = <P extends TProperties>(properties: P): TObject<P> =>
+  Type.Object(properties, { additionalProperties: false })
+
+/**
+ * The modules of a route whose settings nodes receive as they are kept, in the order in which they act. A module that is absent
+ * or disabled is missing from the record. Maps, parts of entries and tests come from this table.
+ */
+export const RouteModules = {
+  rate_limit: Type.Optional(
+    Closed({
+      requests: Type.Integer({ minimum: 1, maximum: rateLimitMost.requests }),
+      per_seconds: Type.Integer({ minimum: 1, maximum: rateLimitMost.per_seconds }),
+      key: Type.Enum([...rateLimitKeys]),
+      mode: Type.Enum([...rateLimitModes]),
+    }),
+  ),
+  redirect: Type.Optional(
+    Type.Refine(
+      Closed({
+        to: Type.String({ maxLength: maxRedirectBytes }),
+        status_code: Type.Enum([...redirectStatuses]),
+        keep_path: Type.Boolean(),
+        keep_query: Type.Boolean(),
+      }),
+      (redirect) => !redirectFault(redirect),
+    ),
+  ),
+}
+
+export type RouteModuleName = keyof typeof RouteModules
+export type RouteModuleSettings = { [Name in RouteModuleName]: Static<(typeof RouteModules)[Name]> }
+export const routeModuleNames = Object.keys(RouteModules) as RouteModuleName[]

@@ -1,0 +1,60 @@
+import {
+  type RouteModuleName,
+  type RouteModuleSettings,
+  routeModuleNames,
+} from '../../src/distribution/route_modules.ts'
+
+type Sample<Settings> = {
+  /** What has to be sent, and what the API shows of it. */
+  least: object
+  shown: object
+  /** Every field, none with its default. */
+  whole: object
+  /** As a node receives it. */
+  record: Settings
+  /** Bodies that are refused, and the field that is named. */
+  faults: [body: object, field: string][]
+  /** Why a route has the field, for comparison with recorded answers from before there was one. */
+  because: string
+}
+
+/** Each module whose settings are all there is to it. Tests of everything that has modules use these. */
+export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<RouteModuleSettings[Name]>> } = {
+  rate_limit: {
+    least: { requests: 100, per_seconds: 60 },
+    shown: { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },
+    whole: { requests: 10, per_seconds: 1, key: 'route', mode: 'warn', scope: 'node' },
+    record: { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce' },
+    faults: [
+      [{ requests: 0, per_seconds: 60 }, 'requests'],
+      [{ requests: 1, per_seconds: 3601 }, 'per_seconds'],
+      [{ requests: 1, per_seconds: 1, key: 'cookie' }, 'key'],
+      [{ requests: 1, per_seconds: 1, scope: 'cell' }, 'scope'],
+      [{ requests: 1 }, 'per_seconds'],
+    ],
+    because: 'a route may limit its requests',
+  },
+  redirect: {
+    least: { to: 'https://new.example.com' },
+    shown: { to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
+    whole: { to: 'https://other.example.com', status_code: 302, keep_path: false, keep_query: false },
+    record: { to: 'https://new.example.com', status_code: 301, keep_path: true, keep_query: false },
+    faults: [
+      [{ to: 'javascript:alert(1)' }, 'to'],
+      [{ to: 'https://a.example/\r\nX-B: b' }, 'to'],
+      [{ to: 'https://a.example/?q' }, 'to'],
+      [{ to: 'https://a.example', status_code: 200 }, 'status_code'],
+      [{}, 'to'],
+    ],
+    because: 'a route may redirect',
+  },
+}
+
+/** The same of every module, by its name. */
+export const ofModules = <Value>(
+  of: (sample: (typeof moduleSamples)[RouteModuleName], name: RouteModuleName) => Value,
+): Record<RouteModuleName, Value> =>
+  Object.fromEntries(routeModuleNames.map((name) => [name, of(moduleSamples[name], name)])) as Record<
+    RouteModuleName,
+    Value
+  >
