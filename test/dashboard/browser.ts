@@ -2,12 +2,20 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { basename } from 'node:path'
 import { afterEach, beforeEach } from 'node:test'
-import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+  type Request,
+} from 'playwright-core'
 import { freePort } from '../../dev/ports.ts'
 import { noteToken } from '../harness/client.ts'
 import { type ControlPlane, type Scope, startControlPlane } from '../harness/control_plane.ts'
 import { type Installation, startInstallation } from '../harness/edge.ts'
 import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
+import { poll } from '../harness/poll.ts'
 
 /**
  * The same engine without the rest of a browser opens a page with 40 % less processor time. Only the whole one has the
@@ -76,7 +84,11 @@ if (process.env.NODE_TEST_CONTEXT) {
 
 export const usualSize = { width: 1280, height: 900 }
 
-export type Watched = Page & { faults: string[] }
+export type Watched = Page & {
+  faults: string[]
+  /** For how many milliseconds it has waited for no answer. */
+  quietFor: () => number
+}
 
 /** Longer on a busy machine, but a test that fails must end. */
 export const pageTimeout = (milliseconds: number): number => Math.min(120_000, loadScaledTimeout(milliseconds))
@@ -104,7 +116,16 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   page.on('console', (message) => {
     if (message.type() === 'error' && !/^Failed to load resource/.test(message.text())) faults.push(message.text())
   })
-  return Object.assign(page, { faults })
+  const waitingFor = new Set<Request>()
+  let quietSince = Date.now()
+  const answered = (request: Request) => {
+    waitingFor.delete(request)
+    quietSince = Date.now()
+  }
+  page.on('request', (request) => waitingFor.add(request))
+  page.on('requestfinished', answered)
+  page.on('requestfailed', answered)
+  return Object.assign(page, { faults, quietFor: () => (waitingFor.size > 0 ? 0 : Date.now() - quietSince) })
 }
 
 /**
@@ -145,6 +166,17 @@ export async function goTo(page: Page, path: string): Promise<void> {
     .getByRole('heading', { level: 1 })
     .filter({ hasNotText: new RegExp(`^${RegExp.escape(left ?? '')}$`) })
     .waitFor()
+}
+
+/** As `goTo`, until everything is there that the page asks for. Playwright's `networkidle` is about loading a page only. */
+export async function goToAll(page: Watched, path: string): Promise<void> {
+  await goTo(page, path)
+  // The page may have been quiet before it asked for what is on this one.
+  const there = Date.now()
+  await poll(
+    () => Math.min(page.quietFor(), Date.now() - there),
+    (milliseconds) => milliseconds >= 500,
+  )
 }
 
 export async function openTab(page: Page, name: string): Promise<void> {

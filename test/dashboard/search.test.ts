@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { make } from '../harness/fixtures.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { newUser } from '../harness/principals.ts'
-import { openBrowser, openPage, signIn, startDashboard } from './browser.ts'
+import { goToAll, openBrowser, openPage, signIn, startDashboard } from './browser.ts'
 import { furnish } from './furnish.ts'
 
 const plane = await startDashboard({ after })
@@ -119,9 +119,7 @@ test('viewers are offered no change, anywhere', async () => {
     '/backends',
     '/people',
   ]) {
-    await theirs.goto(`${origin}/dashboard${open}`)
-    await theirs.getByRole('heading', { level: 1 }).waitFor()
-    await theirs.waitForLoadState('networkidle')
+    await goToAll(theirs, open)
     // The menu of a key offers to copy its id.
     const offered = await theirs.locator('main').getByRole('button', { name: changes }).count()
     assert.equal(open === '/keys' ? 0 : offered, 0, open)
@@ -150,9 +148,7 @@ test('members see what they can use, and nothing alarming', async () => {
     '/backends',
     '/people',
   ]) {
-    await theirs.goto(`${origin}/dashboard${open}`)
-    await theirs.getByRole('heading', { level: 1 }).waitFor()
-    await theirs.waitForLoadState('networkidle')
+    await goToAll(theirs, open)
     assert.equal(await theirs.getByRole('alert').count(), 0, open)
   }
   assert.deepEqual(theirs.faults, [])

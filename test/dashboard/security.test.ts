@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import { after, test } from 'node:test'
 import { make } from '../harness/fixtures.ts'
 import { holdsFor } from '../harness/poll.ts'
-import { openBrowser, openPage, signIn, signInByForm, startDashboard } from './browser.ts'
+import { goTo, goToAll, openBrowser, openPage, signIn, signInByForm, startDashboard } from './browser.ts'
 
 const { origin, newAccount } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -60,13 +60,11 @@ test('a script in any text field is shown as text on every page', async () => {
     `/policies/${encodeURIComponent(script)}`,
   ]
   for (const path of paths) {
-    await page.goto(`${origin}/dashboard${path}`)
-    await page.getByRole('heading', { level: 1 }).waitFor()
-    await page.waitForLoadState('networkidle')
+    await goToAll(page, path)
     assert.deepEqual(page.faults, [], path)
     assert.equal(await page.locator('main img, main script, main [onerror], main [onload]').count(), 0, path)
   }
-  await page.goto(`${origin}/dashboard/keys`)
+  await goTo(page, '/keys')
   await page.getByText(script).first().waitFor()
   await page
     .getByRole('button', { name: /^Actions for/ })
@@ -127,8 +125,7 @@ test('no page contacts another host', async () => {
   })
   await signInByForm(page, origin, admin.token)
   for (const path of ['/keys', '/policies', '/restrictions', '/edges', '/check?ip=127.0.0.1&target=api', '/audit']) {
-    await page.goto(`${origin}/dashboard${path}`)
-    await page.waitForLoadState('networkidle')
+    await goToAll(page, path)
   }
   assert.deepEqual(elsewhere, [])
 })
