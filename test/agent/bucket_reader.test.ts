@@ -7,6 +7,7 @@ import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { startNats } from '../../dev/nats.ts'
 import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
+import { loadScaledTimeout } from '../harness/load_scaled_timeout.ts'
 import { poll } from '../harness/poll.ts'
 import { startTcpProxy } from '../harness/tcp_proxy.ts'
 
@@ -22,7 +23,8 @@ async function startBucket(t: TestContext) {
   const direct = await connect({ servers: nats.url, user, pass })
   t.after(() => direct.close())
   const kv = await new Kvm(jetstream(direct)).create(bucket)
-  await Promise.all(Array.from({ length: entries }, (_, index) => kv.put(`key-${index}`, value)))
+  const timeout = loadScaledTimeout(30_000)
+  await Promise.all(Array.from({ length: entries }, (_, index) => kv.put(`key-${index}`, value, { timeout })))
   const network = await startTcpProxy(t, nats.url)
   const { port } = new URL(network.url)
   // The server tells clients its own address, which would lead around the network.

