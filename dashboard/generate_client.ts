@@ -1,5 +1,7 @@
-// What the dashboard knows of the API, from the API: the types of openapi.json, its operations, and what to do about each
-// error. Not committed, but made whenever the dashboard is checked or built, so that it cannot be older than its source.
+// What our clients know of the API, from the API: for clients/typescript the types of openapi.json, and which creations take an
+// Idempotency-Key; for the dashboard the operations, and what to do about each error. Not committed, but made whenever one
+// of them is checked or built, so that it cannot be older than its source. It is here because the generator of types needs
+// the TypeScript that only the dashboard's workspace has.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import openapiTS, { astToString } from 'openapi-typescript'
 import { errorCatalog } from '../src/kernel/errors.ts'
@@ -8,11 +10,12 @@ const document = JSON.parse(await readFile(new URL('../openapi.json', import.met
 type Operation = {
   operationId: string
   summary: string
+  parameters?: { name?: string; $ref?: string }[]
   responses: Record<string, { content?: Record<string, unknown> }>
 }
 for (const operations of Object.values<Record<string, Operation>>(document.paths)) {
   for (const operation of Object.values(operations)) {
-    // client.ts says that it wants JSON, so that no call has to tell what it got.
+    // The client says that it wants JSON, so that no call has to tell what it got.
     for (const { content } of Object.values(operation.responses)) if (content) delete content['text/plain']
   }
 }
@@ -25,14 +28,26 @@ const operations = Object.values<Record<string, Operation>>(document.paths).flat
 )
 const hints = Object.fromEntries(Object.entries(errorCatalog).map(([code, { hint }]) => [code, hint]))
 
-const folder = new URL('src/generated/', import.meta.url)
-await mkdir(folder, { recursive: true })
-await writeFile(new URL('openapi.d.ts', folder), astToString(await openapiTS(document)))
-await writeFile(
-  new URL('hints.ts', folder),
-  `export const hints: Record<string, string> = ${JSON.stringify(hints, null, 2)}\n`,
+/** A POST that is repeated with the same key is done once. */
+const keyedPosts = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, { post }]) =>
+  post?.parameters?.some(({ name, $ref }) => /Idempotency-?Key$/.test($ref ?? name ?? '')) ? [path] : [],
 )
-await writeFile(
-  new URL('operations.ts', folder),
+
+const write = async (folder: string, name: string, text: string) => {
+  const place = new URL(`../${folder}/src/generated/`, import.meta.url)
+  await mkdir(place, { recursive: true })
+  await writeFile(new URL(name, place), text)
+}
+const client = 'clients/typescript'
+await write(client, 'openapi.ts', astToString(await openapiTS(document)))
+await write(
+  client,
+  'keyed_posts.ts',
+  `export const keyedPosts = new Set<string>(${JSON.stringify(keyedPosts, null, 2)})\n`,
+)
+await write('dashboard', 'hints.ts', `export const hints: Record<string, string> = ${JSON.stringify(hints, null, 2)}\n`)
+await write(
+  'dashboard',
+  'operations.ts',
   `export const operations: { id: string; summary: string; isRead: boolean }[] = ${JSON.stringify(operations, null, 2)}\n`,
 )

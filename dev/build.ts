@@ -4,12 +4,13 @@ import { spawnSync } from 'node:child_process'
 import { copyFile, mkdir, rm } from 'node:fs/promises'
 import { luaFiles, terraformProtocolFiles } from '../src/kernel/package_files.ts'
 import { bundle } from './bundle.ts'
-import { buildDashboard } from './dashboard.ts'
+import { buildDashboard, generateClient } from './dashboard.ts'
 import { copyDashboard } from './dashboard_files.ts'
 import { buildDocs } from './docs_site/build.ts'
 
 const root = new URL('..', import.meta.url)
 if (!process.argv.includes('--checked')) {
+  await generateClient()
   const { status } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '--noEmit'], {
     cwd: root,
     stdio: 'inherit',

@@ -98,6 +98,7 @@ export async function ensureTestProgram(): Promise<string> {
   if (
     !(await isStale(`${testFolder}/main.js`, [
       'src/**/*.ts',
+      'clients/typescript/src/*.ts',
       'dev/{bundle*,http_without_fetch}.ts',
       'openapi.json',
       'package-lock.json',

@@ -15,6 +15,7 @@ const readers: Step[] = [
   ['spelling', 'cspell', '--no-progress', '--no-summary', '--no-color', '--show-suggestions'],
   ['types', 'tsc', '--noEmit'],
   ['types of the dashboard', 'tsc', '-p', 'dashboard'],
+  ['types of the client', 'tsc', '-p', 'clients/typescript', '--noEmit'],
   ['lockfile', 'node', 'dev/lockfile.ts'],
   ['generated files are current', 'node', 'dev/openapi.ts', '--check'],
   ['openapi.json', 'node', 'dev/lint_openapi.ts'],
@@ -50,7 +51,7 @@ const rest: Step = ['all other tests', 'node', 'test/run.ts', '--rest']
 
 const only = process.argv[2]
 if (only !== '--rest') {
-  demand(await run(['client of the dashboard', 'node', 'dashboard/generate_client.ts'], 'as it comes'))
+  demand(await run(['what clients know of the API', 'node', 'dashboard/generate_client.ts'], 'as it comes'))
   demand((await Promise.all(readers.map((step) => run(step, 'at the end')))).every(Boolean))
   demand(await run(fast, 'as it comes'))
 }

@@ -8,21 +8,34 @@ const built = 'dashboard/dist/index.html'
 const sources = [
   'dashboard/*.{ts,html,json}',
   'dashboard/{src,public}/**/*.*',
+  'clients/typescript/src/*.ts',
   'openapi.json',
   'src/kernel/**/*.ts',
   'package-lock.json',
 ]
 
+async function run(script: string, ...args: string[]): Promise<void> {
+  // Standard output belongs to the caller: with --json it is a single line.
+  const child = spawn(process.execPath, [`${root}${script}`, ...args], {
+    cwd: `${root}dashboard`,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`${script} ended with ${code}`)
+}
+
+/** The types of openapi.json, which the program is checked with too. */
+export const generateClient = (): Promise<void> => run('dashboard/generate_client.ts')
+
+/** Generates them unless they are newer than what they are made from. */
+export async function ensureClient(): Promise<void> {
+  const made = 'clients/typescript/src/generated/keyed_posts.ts'
+  if (await isStale(made, ['openapi.json', 'dashboard/generate_client.ts'])) await generateClient()
+}
+
 export async function buildDashboard(): Promise<void> {
-  for (const script of ['dashboard/generate_client.ts', 'node_modules/vite/bin/vite.js']) {
-    const args = script.endsWith('vite.js')
-      ? [`${root}${script}`, 'build', '--logLevel', 'error']
-      : [`${root}${script}`]
-    // Standard output belongs to the caller: with --json it is a single line.
-    const child = spawn(process.execPath, args, { cwd: `${root}dashboard`, stdio: ['ignore', 'ignore', 'inherit'] })
-    const [code] = await once(child, 'exit')
-    if (code !== 0) throw new Error(`${script} ended with ${code}`)
-  }
+  await generateClient()
+  await run('node_modules/vite/bin/vite.js', 'build', '--logLevel', 'error')
 }
 
 /** Builds it unless nothing has changed since it was built. */

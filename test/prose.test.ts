@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const root = new URL('..', import.meta.url).pathname
-const prose = ['*.md', 'docs/**/*.md', 'deploy/**/*.md']
+const prose = ['*.md', '{docs,deploy,clients/typescript}/**/*.md']
 const code = [
   'src/**/*.{ts,lua}',
-  'dashboard/src/**/*.{ts,tsx}',
+  '{dashboard,clients/typescript}/src/**/*.{ts,tsx}',
   '{test,dev,bench}/**/*.{ts,sh}',
   'dashboard/src/**/*.css',
 ]
-const generated = 'dashboard/src/generated/**'
+const generated = '{dashboard,clients/typescript}/src/generated/**'
 const files = await Array.fromAsync(
   glob([...prose, ...code], { cwd: root, exclude: [generated, 'test/prose.test.ts'] }),
 )

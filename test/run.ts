@@ -8,7 +8,7 @@
 import { relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ensureTestProgram } from '../dev/bundle.ts'
-import { ensureDashboard } from '../dev/dashboard.ts'
+import { ensureClient, ensureDashboard } from '../dev/dashboard.ts'
 import { ensureDocs } from '../dev/docs_site/build.ts'
 import { putEnginesOnPath } from '../dev/engines.ts'
 import { ensureBuilt } from './harness/build.ts'
@@ -91,6 +91,7 @@ if (files.length === 0) throw new Error(`no test file has ${positionals.join(' o
 if (near) console.log(`${files.length} test files near ${values.near?.join(', ')}:\n${files.join('\n')}\n`)
 // Once for all files, since they run concurrently.
 if (files.some((file) => /^test\/package[ds]\./.test(file))) await ensureBuilt()
+await ensureClient()
 if (files.some((file) => file.startsWith('test/dashboard/'))) await ensureDashboard()
 if (files.some((file) => /^test\/(docs_site|reference)/.test(file))) await ensureDocs()
 const packages = `--import=${new URL('harness/bundled_packages.ts', import.meta.url).href}`

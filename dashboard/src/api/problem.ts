@@ -1,13 +1,5 @@
+import { ConnectionError, type FieldError, GatehouseError } from '../../../clients/typescript/src/errors.ts'
 import { hints } from '../generated/hints.ts'
-
-type FieldError = { field: string; msg: string }
-type ErrorBody = {
-  error_code: string
-  status_code: number
-  msg: string
-  details: Record<string, string>
-  errors?: readonly FieldError[]
-}
 
 /** An API error, or a missing response, with a hint on what to do next. */
 export class Problem extends Error {
@@ -34,8 +26,8 @@ type Fields = {
   code: string
   message: string
   hint: string
-  details: Record<string, string>
-  errors?: readonly FieldError[] | undefined
+  details: Readonly<Record<string, string>>
+  errors?: readonly FieldError[]
 }
 
 // The catalog's hints address people who write clients. On screen, some of them need other words.
@@ -47,25 +39,19 @@ const hintOnScreen: Record<string, string> = {
   ERR_PRECONDITION_FAILED: 'Reload the page to see the current state, then make your change again.',
 }
 
-const isErrorBody = (body: unknown): body is ErrorBody =>
-  typeof body === 'object' && body !== null && 'error_code' in body && 'msg' in body
-
-export function problemOf(status: number, body: unknown): Problem {
-  if (!isErrorBody(body))
-    return new Problem({
-      status,
-      code: `HTTP ${status}`,
-      message: 'The response did not come from Gatehouse.',
-      hint: 'Try again in a moment. If this persists, check the proxy in front of the service.',
-      details: {},
-    })
+export function problemOf(error: unknown): Problem {
+  if (error instanceof GatehouseError) {
+    const { status, code, message, details, errors } = error
+    const hint = hintOnScreen[code] ?? hints[code] ?? 'See docs/reference/errors.md.'
+    return new Problem({ status, code, message, hint, details, ...(errors.length && { errors }) })
+  }
+  if (!(error instanceof ConnectionError) || error.status === undefined) return unreachable()
   return new Problem({
-    status,
-    code: body.error_code,
-    message: body.msg,
-    hint: hintOnScreen[body.error_code] ?? hints[body.error_code] ?? 'See docs/reference/errors.md.',
-    details: body.details,
-    errors: body.errors,
+    status: error.status,
+    code: `HTTP ${error.status}`,
+    message: 'The response did not come from Gatehouse.',
+    hint: 'Try again in a moment. If this persists, check the proxy in front of the service.',
+    details: {},
   })
 }
 
