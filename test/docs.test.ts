@@ -257,7 +257,9 @@ test('every decision that a comment names is there', async () => {
 })
 
 test('every package is listed in docs/contribute/dependencies.md, and no other', async () => {
-  const used = (await Promise.all(['package.json', 'dashboard/package.json', 'clients/typescript/package.json'].map(read))).flatMap((text) => {
+  const used = (
+    await Promise.all(['package.json', 'dashboard/package.json', 'clients/typescript/package.json'].map(read))
+  ).flatMap((text) => {
     const { dependencies, devDependencies, optionalDependencies } = JSON.parse(text)
     return Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies })
   })

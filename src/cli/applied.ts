@@ -1,6 +1,5 @@
+import type { Applied } from '../../clients/typescript/src/applied.ts'
 import { Failure, usageFailure } from './exits.ts'
-
-export type AppliedNodes = { applied: number; live: number; behind: readonly string[]; generation: number | string }
 
 /** By default one: a change that no node has is in force nowhere. */
 export function readMinNodes(text: string | undefined, isWaiting: boolean): number {
@@ -11,10 +10,7 @@ export function readMinNodes(text: string | undefined, isWaiting: boolean): numb
 }
 
 /** What to say when a change is not in force on every live edge node, or on fewer than `minNodes`; else undefined. */
-export function appliedFault(
-  { applied, live, behind, generation }: AppliedNodes,
-  minNodes: number,
-): Failure | undefined {
+export function appliedFault({ applied, live, behind, generation }: Applied, minNodes: number): Failure | undefined {
   const again = `Check again with: gatehouse generations get ${generation}`
   if (applied < live)
     return new Failure(

@@ -1,4 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
+import { type ErrorBody as DocumentedError, readError } from '../../clients/typescript/src/errors.ts'
+import { type Failed, mayRetry, pauseMs, retryAfterMs, wasNothingDone } from '../../clients/typescript/src/retries.ts'
 import { exitOf, Failure } from './exits.ts'
 import { log } from './output/terminal.ts'
 import { headersOf, send, textOf } from './transport.ts'
@@ -31,7 +33,7 @@ export class Refused extends Failure {
   readonly code: string
   /** As the service sent it. */
   readonly body: ErrorBody
-  readonly retryAfterMs: number
+  readonly retryAfterMs: number | undefined
 
   constructor(status: number, body: ErrorBody, headers: Headers, hints: readonly string[] = []) {
     const { error_code = '', msg, details, errors = [] } = body
@@ -50,13 +52,12 @@ export class Refused extends Failure {
     this.status = status
     this.code = error_code
     this.body = body
-    // Capped: no one waits for minutes at a prompt, even if a proxy asks for it.
-    this.retryAfterMs = Math.min(10, Number(headers.get('retry-after')) || 0) * 1_000
+    this.retryAfterMs = retryAfterMs(headers.get('retry-after'))
   }
 }
 
 async function refusedWith({ url, tokenSource }: Connection, { status, text, headers }: Answer): Promise<Refused> {
-  const error = asError(text)
+  const error: ErrorBody = readError(text) ?? {}
   // Loaded on demand, because most calls succeed.
   const hint = (await import('./hints.ts')).hintOf(error.error_code ?? '', url)
   const isTokenWrong = error.error_code === 'ERR_UNAUTHENTICATED' && tokenSource !== undefined
@@ -64,46 +65,34 @@ async function refusedWith({ url, tokenSource }: Connection, { status, text, hea
   return new Refused(status, shown, headers, hint ? [`hint: ${hint}`] : [])
 }
 
-export type ErrorBody = {
-  error_code?: string
-  msg?: string
-  details?: Record<string, string>
-  errors?: { field?: string; msg?: string }[]
-}
-function asError(text: string): ErrorBody {
-  try {
-    return (JSON.parse(text) as ErrorBody | null) ?? {}
-  } catch {
-    return {}
-  }
-}
+/** Empty if something on the way answered in the place of the service. */
+export type ErrorBody = Partial<DocumentedError>
 
-/** Transient: nothing is listening right now, or the connection broke. */
-const passing = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAI_AGAIN', 'ETIMEDOUT'])
-/** Transient too, and said by the service. */
-const nothingWasDone = new Set(['ERR_UNAVAILABLE', 'ERR_TOO_MANY_OPERATIONS', 'ERR_RATE_LIMITED'])
-const pausesMs = [200, 500, 1_000]
+/** No one waits for minutes at a prompt: if the service asks for more, the message says so. */
+const pauses = { retries: 3, firstPauseMs: 200, maxWaitMs: 10_000 }
 
-/**
- * Sends the request, and retries when the connection failed or the service said that nothing was changed. That is safe:
- * creations carry an Idempotency-Key, and everything else is idempotent.
- */
+/** Sends the request, and again where that is safe: creations carry an Idempotency-Key, and most of the rest is idempotent. */
 export async function call(connection: Connection, request: Call): Promise<Answer> {
+  const isRepeatable = request.method !== 'POST' || request.headers?.['idempotency-key'] !== undefined
+  let mayBeDone = false
   for (let attempt = 0; ; attempt++) {
-    const pause = pausesMs[attempt]
     try {
-      return await callOnce(connection, request, attempt > 0)
+      return await callOnce(connection, request, mayBeDone)
     } catch (error) {
-      const again =
-        error instanceof Refused
-          ? nothingWasDone.has(error.code)
-          : error instanceof Failure && passing.has(codeOf(error))
-      if (!again || pause === undefined) throw error
-      const waitMs = Math.max(pause, error instanceof Refused ? error.retryAfterMs : 0)
-      if (connection.verbose) log(`${(error as Error).message} Retrying in ${waitMs} ms.`)
+      const failed = failedOf(error)
+      const waitMs = failed && mayRetry(failed, isRepeatable) ? pauseMs(failed, attempt, pauses) : undefined
+      if (failed === undefined || waitMs === undefined) throw error
+      mayBeDone ||= !wasNothingDone(failed)
+      if (connection.verbose) log(`${(error as Error).message} Retrying in ${Math.round(waitMs)} ms.`)
       await setTimeout(waitMs)
     }
   }
+}
+
+function failedOf(error: unknown): Failed | undefined {
+  if (error instanceof Refused) return error
+  const code = error instanceof Failure ? (error.cause as { code?: string } | undefined)?.code : undefined
+  return code === undefined ? undefined : { broke: code }
 }
 
 /** A response that stays open. Only its beginning has to come within the time. */
@@ -142,7 +131,8 @@ const sendCall = ({ url, token }: Connection, request: Call, signal: AbortSignal
     signal,
   })
 
-async function callOnce(connection: Connection, request: Call, isRepeated: boolean): Promise<Answer> {
+/** `mayBeDone`: by an earlier attempt, whose response was lost. */
+async function callOnce(connection: Connection, request: Call, mayBeDone: boolean): Promise<Answer> {
   const { method, path } = request
   const limit = AbortSignal.timeout(connection.timeoutMs)
   let answer: Answer
@@ -158,8 +148,7 @@ async function callOnce(connection: Connection, request: Call, isRepeated: boole
     log(`${method} ${path}: ${status}, operation ${headers.get('operation-id')}${etag ? `, ETag ${etag}` : ''}`)
   }
   if (status >= 200 && status < 300 && isOurs(answer, request.accept)) return answer
-  // The first attempt succeeded, but its response was lost.
-  if (isRepeated && method === 'DELETE' && status === 404) return { ...answer, status: 204, text: '' }
+  if (mayBeDone && method === 'DELETE' && status === 404) return { ...answer, status: 204, text: '' }
   throw await notAsExpected(connection, answer)
 }
 
@@ -186,5 +175,3 @@ export function queryOf(query: Call['query'] = {}): string {
   const entries = Object.entries(query).map(([name, value]): [string, string] => [name, String(value)])
   return entries.length ? `?${new URLSearchParams(entries)}` : ''
 }
-
-const codeOf = ({ cause }: Failure): string => (cause as { code?: string } | undefined)?.code ?? ''

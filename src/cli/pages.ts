@@ -1,3 +1,4 @@
+import { nextQuery } from '../../clients/typescript/src/pages.ts'
 import { type Answer, type Call, type Connection, call } from './call.ts'
 import { startProgress } from './output/progress.ts'
 
@@ -15,11 +16,11 @@ export async function allPages(connection: Connection, listField: string, reques
       rows.push(row)
       progress.step('')
     }
-    if (!body.next_page_uri) {
+    const next = nextQuery(body.next_page_uri as string | null)
+    if (!next) {
       progress.end()
       return { ...answer, text: JSON.stringify({ ...body, [listField]: rows }) }
     }
-    // Only its query: the service's public URL may differ from the URL we were configured with.
-    query = Object.fromEntries(new URL(String(body.next_page_uri)).searchParams)
+    query = next
   }
 }

@@ -1,3 +1,4 @@
+import { appliedOf } from '../../clients/typescript/src/applied.ts'
 import { appliedFault, readMinNodes } from './applied.ts'
 import { type Answer, type Call, type Connection, call } from './call.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
@@ -131,12 +132,10 @@ function tell(operation: Operation, { query }: Call, { headers, text }: Answer, 
     log('There are more results. Use --all to fetch every page.')
   if (text.includes('"secret":"whsec_')) log('Save the secret now. It will not be shown again.')
   if (text.includes('"token":"')) log('Save the token now. It will not be shown again.')
-  const generation = headers.get('service-generation')
-  if (query?.wait !== 'applied' || !generation) return exits.ok.code
-  const [applied = 0, live = 0] = headers.get('service-applied')?.split('/').map(Number) ?? []
-  const behind = headers.get('service-behind')?.split(/,\s*/) ?? []
-  const fault = appliedFault({ applied, live, behind, generation }, minNodes)
+  const applied = query?.wait === 'applied' ? appliedOf(headers) : undefined
+  if (!applied) return exits.ok.code
+  const fault = appliedFault(applied, minNodes)
   if (fault) report(fault)
-  else log(`applied on ${applied}/${live} live edge nodes`)
+  else log(`applied on ${applied.applied}/${applied.live} live edge nodes`)
   return fault ? exits[fault.exit].code : exits.ok.code
 }

@@ -1,6 +1,8 @@
 // Calls of the service, with what the provider's configuration says about all of them.
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
+import { appliedOf } from '../../clients/typescript/src/applied.ts'
+import { nextQuery } from '../../clients/typescript/src/pages.ts'
 import { appliedFault } from '../cli/applied.ts'
 import { type Answer, type Call, type Connection, call, Refused } from '../cli/call.ts'
 import { Failure } from '../cli/exits.ts'
@@ -10,6 +12,8 @@ import type { Json, State } from './values.ts'
 const maxRows = 10_000
 /** Limits usually count by the minute, so several windows pass. */
 const patienceMs = 5 * 60 * 1000
+/** Even if a proxy asks for more. */
+const maxPauseMs = 10_000
 const isForLater = ['ERR_RATE_LIMITED', 'ERR_TOO_MANY_OPERATIONS']
 
 export type Options = { readonly wait: boolean; readonly allowSelfLockout: boolean }
@@ -27,7 +31,7 @@ export function apiOf(connection: Connection, options: Options, stopping: AbortS
         const isWorthWaiting = error instanceof Refused && isForLater.includes(error.code) && Date.now() < deadline
         if (!isWorthWaiting || stopping.aborted) throw error
         // Not all at the same moment: they would meet the limit again.
-        const pauseMs = error.retryAfterMs + Math.random() * 1_000
+        const pauseMs = Math.min(error.retryAfterMs ?? 0, maxPauseMs) + Math.random() * 1_000
         await setTimeout(pauseMs, undefined, { signal: stopping }).catch(() => {})
       }
     }
@@ -58,10 +62,11 @@ export function apiOf(connection: Connection, options: Options, stopping: AbortS
     for (;;) {
       const { body } = await send(action, key, { query })
       rows.push(...((body[listField] ?? []) as unknown[]))
-      if (!body.next_page_uri) return { ...body, [listField]: rows }
+      const next = nextQuery(body.next_page_uri as string | null)
+      if (!next) return { ...body, [listField]: rows }
       if (rows.length >= maxRows)
         throw new Failure('refused', `The list has more than ${maxRows} entries.`, ['Use its arguments to read fewer.'])
-      query = Object.fromEntries(new URL(String(body.next_page_uri)).searchParams)
+      query = next
     }
   }
 
@@ -81,9 +86,6 @@ function jsonOf({ text }: Answer): Json {
 
 /** A warning, not an error: for an error at creation, Terraform would replace the resource. */
 function notAppliedYet({ headers }: Answer): Failure[] {
-  const generation = headers.get('service-generation')
-  const [applied = 0, live = 0] = headers.get('service-applied')?.split('/').map(Number) ?? []
-  if (!generation || !headers.has('service-applied')) return []
-  const behind = headers.get('service-behind')?.split(/,\s*/) ?? []
-  return [appliedFault({ applied, live, behind, generation }, 1) ?? []].flat()
+  const applied = headers.has('service-applied') ? appliedOf(headers) : undefined
+  return applied ? [appliedFault(applied, 1) ?? []].flat() : []
 }

@@ -1,5 +1,6 @@
 // Failures as Terraform shows them: a sentence, more below it, and the attribute at fault with its file and line.
-import { type ErrorBody, Refused } from '../cli/call.ts'
+import type { FieldError } from '../../clients/typescript/src/errors.ts'
+import { Refused } from '../cli/call.ts'
 import { Failure } from '../cli/exits.ts'
 import { log } from '../cli/output/terminal.ts'
 import { type ErrorCode, errorCatalog } from '../kernel/errors.ts'
@@ -48,7 +49,7 @@ function refusal({ code, body, status }: Refused, attributes: readonly string[])
     ownHints[code as ErrorCode] ?? errorCatalog[code as ErrorCode]?.hint ?? '',
     `(${[code || status, operation_id].filter(Boolean).join(', ')})`,
   ]
-  const faults: NonNullable<ErrorBody['errors']> = body.errors?.length ? body.errors : [{ ...(field && { field }) }]
+  const faults: Partial<FieldError>[] = body.errors?.length ? body.errors : [{ ...(field && { field }) }]
   return faults.map(({ field: at = '', msg }) => ({
     severity: error,
     summary: msg ?? body.msg ?? `The service answered ${status} without an explanation.`,

@@ -1,6 +1,7 @@
 // `--wait applied` succeeds only if the change is in force somewhere.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { createClient } from '../../clients/typescript/src/client.ts'
 import { exits } from '../../src/cli/exits.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { cliFor } from './harness.ts'
@@ -46,6 +47,9 @@ test('with a live node it succeeds, unless more are asked for', async () => {
   assert.equal(few.code, exits.tooFewNodes.code, few.stderr)
   assert.match(few.stderr, /only 1 edge node is live, and --min-nodes is 2/)
   assert.equal((await apply('--wait', 'applied')).code, 0)
+  const client = createClient({ url: installation.processes[0]?.origin ?? '', apiKey: installation.admin.token })
+  const { response } = await client.POST('/edges/tcp', { body: { hostports: [`tcp.example:${port++}`] } })
+  assert.equal((await client.waitApplied(response))?.live, 1)
   const tooFew = await apply('--wait', 'applied', '--min-nodes', '2', '--timeout', '1')
   assert.equal(tooFew.code, exits.tooFewNodes.code, tooFew.stderr)
 })
