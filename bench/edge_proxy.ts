@@ -13,10 +13,11 @@ import { putEnginesOnPath } from '../dev/engines.ts'
 import { createProxy, type EdgeProxy } from '../src/agent/haproxy/apply.ts'
 import { type Entry, entriesOf, readyEntries } from '../src/agent/haproxy/maps/entries.ts'
 import { ask } from '../src/agent/haproxy/process/runtime.ts'
-import { loadedCertificateFolder, type ProxySettings, policyFolder } from '../src/agent/haproxy/settings.ts'
+import { loadedCertificateFolder, policyFolder } from '../src/agent/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../src/kernel/ids.ts'
 import { policyFile } from '../test/agent/proxy_harness.ts'
 import { type HeaderOperations, startOthers } from './edge_proxy_others.ts'
+import { proxySettings } from './harness/proxy_settings.ts'
 
 putEnginesOnPath()
 
@@ -34,17 +35,7 @@ const pinned = (of: 'proxy' | 'load', command: string[]): string[] =>
 const id = (prefix: IdPrefix) => newId(prefix)
 
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-bench-'))
-const settings: ProxySettings = {
-  folder,
-  tcpBind: { addresses: ['127.0.0.1'], first: ports.tcp, last: ports.tcp + 9 },
-  httpsBind: [`127.0.0.1:${ports.https}`],
-  certificateFolder: join(folder, 'operator'),
-  runtimeSocket: join(folder, 'runtime.sock'),
-  masterSocket: join(folder, 'master.sock'),
-  threads: 1,
-  caFile: '/etc/ssl/certs/ca-certificates.crt',
-  maxconn: 20_000,
-}
+const settings = proxySettings(folder, ports.https, [ports.tcp, ports.tcp + 9])
 const account = id('ac')
 const backend = id('bkdst')
 const policy = id('ipp')

@@ -10,8 +10,8 @@ import { freePorts } from '../dev/ports.ts'
 import { createProxy } from '../src/agent/haproxy/apply.ts'
 import { type Entry, entriesOf, readyEntries } from '../src/agent/haproxy/maps/entries.ts'
 import { ask } from '../src/agent/haproxy/process/runtime.ts'
-import type { ProxySettings } from '../src/agent/haproxy/settings.ts'
 import { newId } from '../src/kernel/ids.ts'
+import { proxySettings } from './harness/proxy_settings.ts'
 import { shown, spreadOf } from './harness/statistics.ts'
 
 putEnginesOnPath()
@@ -39,17 +39,7 @@ const rounds = Number(process.env.ROUNDS ?? 9)
 const seconds = Number(process.env.SECONDS_PER_ROUND ?? 2)
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-bench-'))
 const [upstreamPort = 0, httpsPort = 0, tcpPort = 0] = await freePorts(3)
-const settings: ProxySettings = {
-  folder,
-  tcpBind: { addresses: ['127.0.0.1'], first: tcpPort, last: tcpPort },
-  httpsBind: [`127.0.0.1:${httpsPort}`],
-  certificateFolder: join(folder, 'operator'),
-  runtimeSocket: join(folder, 'runtime.sock'),
-  masterSocket: join(folder, 'master.sock'),
-  threads: 1,
-  caFile: '/etc/ssl/certs/ca-certificates.crt',
-  maxconn: 20_000,
-}
+const settings = proxySettings(folder, httpsPort, [tcpPort, tcpPort])
 
 function* entries(): Generator<Entry> {
   const [account, backend, edge] = [newId('ac'), newId('bkdst'), newId('edghts')]
