@@ -1,6 +1,6 @@
 import type { Schema } from '../document.ts'
-import { valueFaults } from '../values/faults.ts'
-import { type Faults, fault, type Place } from './faults.ts'
+import { type Place, valueFaults } from '../values/faults.ts'
+import { type Faults, fault } from './faults.ts'
 
 /** Reports what the service would refuse, each fault at its place, without asking the service. */
 export function checkValue(place: Place, schema: Schema, value: unknown, collect: Faults['collect']): void {

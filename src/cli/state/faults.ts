@@ -3,8 +3,6 @@ import { Failure } from '../exits.ts'
 import type { Place } from '../values/faults.ts'
 import type { Json } from './kinds.ts'
 
-export type { Place } from '../values/faults.ts'
-
 class Fault extends Error {
   readonly place: Place
   constructor(place: Place, message: string) {

@@ -1,8 +1,9 @@
 import { LineCounter, parseDocument } from 'yaml'
 import { closest } from '../../kernel/closest.ts'
 import { deref, type Schema, typesOf } from '../document.ts'
+import type { Place } from '../values/faults.ts'
 import { checkDistinct, checkValue } from './check.ts'
-import { asList, asObject, createFaults, type Faults, fault, type Place } from './faults.ts'
+import { asList, asObject, createFaults, type Faults, fault } from './faults.ts'
 import {
   createSchemas,
   formVersion,
