@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { type RouteModuleName, routeModuleNames } from '../../src/distribution/route_modules.ts'
+import { hourOf } from '../../src/kernel/clock.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
 import { make } from '../harness/fixtures.ts'
@@ -182,7 +183,7 @@ const dial = ({ to, port }: Placed['tcp']): Promise<string> =>
 
 /** After at least one in the same hour: with it begins a window of the limit. */
 async function statusOfAnother(host: string, path: string): Promise<number> {
-  const hour = () => Math.floor(Date.now() / 3_600_000)
+  const hour = () => hourOf(Date.now())
   for (;;) {
     const began = hour()
     await get(node, { host, path })

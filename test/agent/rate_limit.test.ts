@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type TestContext, test } from 'node:test'
+import { hourOf } from '../../src/kernel/clock.ts'
 import { poll } from '../harness/poll.ts'
 import { type Get, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
 import { type Edge, onBothPaths, startEdge } from './proxy_harness.ts'
@@ -37,7 +38,7 @@ function openSession(t: TestContext, { httpsPort }: Edge) {
 
 /** Again when an hour began meanwhile, and with it a window. */
 async function withinAnHour(run: () => Promise<void>): Promise<void> {
-  const hour = () => Math.floor(Date.now() / 3_600_000)
+  const hour = () => hourOf(Date.now())
   const before = hour()
   await run().catch(async (error) => {
     if (hour() === before) throw error
