@@ -8,7 +8,7 @@ import {
   type RecordKind,
   recordKinds,
 } from '../distribution/records.ts'
-import { isRecordKey } from '../distribution/validate.ts'
+import { isGeneration, isRecordKey } from '../distribution/validate.ts'
 import { firstUuidOf, type Id, toId, type Uuid } from '../kernel/ids.ts'
 import { isForged, removeGarbage } from './bucket/garbage.ts'
 import type { LiveComparison } from './bucket/live_records.ts'
@@ -215,7 +215,7 @@ function fingerprint(text: string, key: string): Fingerprint | undefined {
   try {
     const { payload, key: signedBy } = JSON.parse(text)
     const { key: name, generation, value, rules, expiring }: EdgeRecord = JSON.parse(payload)
-    if (name !== key || typeof signedBy !== 'string' || !Number.isSafeInteger(generation)) return undefined
+    if (name !== key || typeof signedBy !== 'string' || !isGeneration(generation)) return undefined
     const isPolicy = value && kindOf(name) === 'policy'
     return {
       signedBy,

@@ -54,10 +54,7 @@ const sound: Record<string, readonly Wrong[]> = {
   ...Object.fromEntries(
     ['tcp', 'https', 'route', 'backend', 'weighted', 'failover', 'response', 'policy', 'restrictions']
       .concat('certificate', 'recipient', 'challenge')
-      .flatMap((kind) => [
-        [`${kind}.value`, ['null']],
-        [`${kind}.generation`, ['largest']],
-      ]),
+      .map((kind) => [`${kind}.value`, ['null']]),
   ),
   'tcp.value.hostports': listed,
   'tcp.value.hostports.*': mayGo,

@@ -1,4 +1,5 @@
 import { progressKey } from '../../src/distribution/channels.ts'
+import { type Signer, seal } from '../../src/distribution/signature.ts'
 import type { ControlPlane } from './control_plane.ts'
 import type { Nats } from './nats.ts'
 import type { Node } from './node.ts'
@@ -11,6 +12,7 @@ export type World = {
   postgres: Postgres
   publishers: ControlPlane[]
   nodes: Node[]
+  signer: Signer
 }
 
 type Fault = (world: World) => void
@@ -40,6 +42,20 @@ function tamper({ scheduler, nats }: World): void {
     scheduler.tell('intruder', `removes ${key} from the bucket`)
     entries.delete(key)
   }
+}
+
+/** What only a defect of the control plane does: not among the faults of every history. */
+export const defects: Record<string, Fault> = {
+  'an entry of the last generation is signed': ({ scheduler, nats, signer }) => {
+    const entries = nats.records()?.byKey
+    if (!entries || entries.size === 0) return
+    const [key, { data }] = scheduler.chance.pick([...entries])
+    const said = JSON.parse(JSON.parse(data.toString()).payload)
+    scheduler.tell('defect', `signs ${key} as of the last generation`)
+    const last = Number.MAX_SAFE_INTEGER
+    const wrong = key === progressKey ? { ...said, settled: last } : { ...said, generation: last }
+    nats.overwrite(key, Buffer.from(seal(wrong, signer)))
+  },
 }
 
 /** What can go wrong. Each history has some of these only, so that rare ones meet each other. */

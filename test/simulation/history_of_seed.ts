@@ -1,6 +1,6 @@
 import { createChance } from './chance.ts'
 import { type BrokenPublisher, createControlPlane } from './control_plane.ts'
-import { faults, type World } from './faults.ts'
+import { defects, faults, type World } from './faults.ts'
 import { createHistory, type History } from './history.ts'
 import { createNats } from './nats.ts'
 import { type BrokenNode, createNode, type Node } from './node.ts'
@@ -72,7 +72,15 @@ function createWorld(scheduler: Scheduler, keys: Keys, broken: Broken, hasMoves:
   const postgres = createPostgres(scheduler, keys, hasMoves)
   const history = createHistory(postgres)
   const accounts = createAccounts(chance, postgres, chance.between(1, 2))
-  const world: Watched = { scheduler, nats, postgres, publishers: [], nodes: [], violation: undefined }
+  const world: Watched = {
+    scheduler,
+    nats,
+    postgres,
+    publishers: [],
+    nodes: [],
+    signer: keys.signer,
+    violation: undefined,
+  }
   nats.onOlder((fault) => {
     world.violation ??= fault
   })
@@ -122,7 +130,7 @@ async function trouble(
     if (chance.is(0.2)) nats.sync()
     if (hasMoves && chance.is(0.15)) accounts.move()
     else if (names.length === 0 || chance.is(0.4 + isCalm / 2)) accounts.change()
-    else faults[chance.pick(names)]?.(world)
+    else ({ ...faults, ...defects })[chance.pick(names)]?.(world)
   }
 }
 

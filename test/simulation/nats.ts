@@ -112,6 +112,8 @@ export function createNats(scheduler: Scheduler) {
     // After a loss, NATS gives revisions a second time, and the condition of a late write may meet the wrong one.
     if (!before || hasLostData) return
     const [older, newer] = [generationOf(data), generationOf(before)]
+    // Only a defect signs the last one (faults.ts), and it must be replaced.
+    if (newer === Number.MAX_SAFE_INTEGER) return
     if (older !== undefined && newer !== undefined && older < newer)
       onOlder(`${process.name} puts ${key} of generation ${older} in the place of generation ${newer} in the bucket`)
   }

@@ -2,7 +2,7 @@ import { type Progress, progressKey } from '../../distribution/channels.ts'
 import type { Signed } from '../../distribution/live_set.ts'
 import type { EdgeRecord } from '../../distribution/records.ts'
 import { digestOf, open, openRecord, type TrustedKeys } from '../../distribution/signature.ts'
-import { isRecordKey } from '../../distribution/validate.ts'
+import { isPosition, isRecordKey } from '../../distribution/validate.ts'
 
 export type Refused = { key: string; generation: number | null; reason: string }
 
@@ -38,13 +38,13 @@ export function createSealedReader(keys: TrustedKeys, refused: (refused: Refused
 }
 
 function progressIn({ after, settled, bucket, complete, floor, live }: Progress): Progress | undefined {
-  if (!Number.isSafeInteger(after) || !Number.isSafeInteger(settled)) return undefined
+  if (!isPosition(after) || !isPosition(settled)) return undefined
   return {
     after,
     settled,
     ...(typeof bucket === 'string' && { bucket }),
     ...(typeof complete === 'string' && { complete }),
-    ...(Number.isSafeInteger(floor) && { floor }),
+    ...(isPosition(floor) && { floor }),
     ...(typeof live === 'string' && { live }),
   }
 }

@@ -1,5 +1,6 @@
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream'
 import { open, type TrustedKeys } from '../../distribution/signature.ts'
+import { isPosition } from '../../distribution/validate.ts'
 import type { Bucket } from './bucket_server.ts'
 
 export type FencedBucket = {
@@ -91,7 +92,7 @@ function positionOf(envelope: string): number {
   try {
     const { generation, settled } = JSON.parse(JSON.parse(envelope).payload)
     const position = generation ?? settled
-    return Number.isSafeInteger(position) ? position : -1
+    return isPosition(position) ? position : -1
   } catch {
     return -1
   }
