@@ -98,7 +98,7 @@ function typeOf({ type, enum: values, items }: FieldSchema): string {
     .join(' or ')
 }
 
-const languages: Record<string, string> = { '.yaml': 'yaml', '.mjs': 'js', '.py': 'python' }
+const languages: Record<string, string> = { '.yaml': 'yaml', '.mjs': 'js', '.ts': 'ts', '.py': 'python', '.go': 'go' }
 const example = async (file: string): Promise<string> =>
   `\`\`\`${languages[extname(file)] ?? ''}\n${(await read(file)).trimEnd()}\n\`\`\``
 
@@ -133,6 +133,7 @@ const parts: Record<string, Record<string, () => string | Promise<string>>> = {
       'docs/guides/put-tls-in-front.md': ['proxies/nginx.conf', 'proxies/haproxy.cfg', 'proxies/Caddyfile'],
       'docs/guides/state-files-in-ci.md': ['ci/github-actions.yaml'],
       'docs/guides/terraform.md': ['terraform/main.tf'],
+      'docs/guides/clients.md': ['clients/quickstart.ts', 'clients/quickstart.py', 'clients/quickstart.go'],
       'docs/guides/webhooks.md': ['webhooks/receiver.mjs', 'webhooks/receiver.py'],
     }).map(([page, files]) => [
       page,

@@ -23,6 +23,7 @@ const typedBy: Readonly<Record<string, string>> = {
   'docs/start/tutorial.md': 'test/tutorial.test.ts',
   'docs/start/first-calls.md': 'test/docs.test.ts',
   'docs/guides/certificates.md': 'test/acme/page.test.ts',
+  'docs/guides/clients.md': 'test/client/quick_starts.test.ts',
   'docs/guides/install-debian.md': 'dev/clean_install.ts',
   'docs/guides/add-an-edge-node.md': 'dev/two_machines.ts',
 }

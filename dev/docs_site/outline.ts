@@ -30,7 +30,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   },
   {
     title: 'Automate and watch',
-    files: inFolder('guides', 'dashboard', 'state-files-in-ci', 'terraform', 'webhooks', 'access-log'),
+    files: inFolder('guides', 'dashboard', 'clients', 'state-files-in-ci', 'terraform', 'webhooks', 'access-log'),
   },
   {
     title: 'Operate',
