@@ -1,6 +1,6 @@
 import type { RecordKey, RecordKind } from '../distribution/records.ts'
 import type { Signer, TrustedKeys } from '../distribution/signature.ts'
-import type { Id, Uuid } from '../kernel/ids.ts'
+import type { Uuid } from '../kernel/ids.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
 import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
@@ -54,8 +54,8 @@ export type PublisherDatabase = {
    * deleted by now, under a generation that is not sent yet.
    */
   recordsOf: (accountId: Uuid, after: number) => Promise<RecordKey[]>
-  /** Accounts that were lately placed in the cell or removed from it, and under which generation. */
-  moves: () => Promise<ReadonlyMap<Id<'ac'>, number>>
+  /** Accounts that were placed in the cell or removed from it since a generation, and under which one last. */
+  moves: (after: number) => Promise<ReadonlyMap<Uuid, number>>
   changedSince: (inBucket: ReadonlyMap<RecordKey, { generation: number }>) => Promise<Set<RecordKey>>
   /** Writes these into the outbox for the cell, and resolves to their generation. */
   enqueue: (accountId: Uuid, keys: readonly RecordKey[]) => Promise<number>

@@ -4,7 +4,7 @@ import { sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
-import { toId, type Uuid } from '../kernel/ids.ts'
+import type { Uuid } from '../kernel/ids.ts'
 import type { Timing } from '../kernel/timing.ts'
 import { readOutbox, settledGeneration, writeOutbox } from '../operations/outbox.ts'
 import { type Cell, findCell, placementKey } from '../operations/placement.ts'
@@ -39,14 +39,14 @@ export function publisherDatabase(
       ).resend_below,
     living: (kind) => living(pool, cell, kind),
     recordsOf: (accountId, after) => recordsOf(pool, accountId, after),
-    async moves() {
+    async moves(after) {
       const rows = await many<{ account_id: Uuid; generation: number }>(
         pool,
         sql`
         select account_id, max(generation) as generation from outbox
-        where key = ${placementKey(cell)} and cell_id = ${cell.id} group by account_id`,
+        where generation > ${after} and key = ${placementKey(cell)} and cell_id = ${cell.id} group by account_id`,
       )
-      return new Map(rows.map(({ account_id, generation }) => [toId('ac', account_id), generation]))
+      return new Map(rows.map(({ account_id, generation }) => [account_id, generation]))
     },
     changedSince: (inBucket) => changedSince(pool, inBucket),
     enqueue: (accountId, keys) => transaction(pool, (tx) => writeOutbox(tx, accountId, keys, cell)),

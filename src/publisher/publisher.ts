@@ -178,13 +178,11 @@ async function publish(
         await wake.wait(lookEveryMs, signal)
         continue
       }
-      const unavailable = new Map<RecordKey, string>()
-      const all = await compileRows(database, rows, now, {
-        ...notingUnavailable(context, unavailable),
+      const { compiled, unavailable } = await compileRows(database, { rows, after: read, settled }, now, {
+        ...context,
         maxMessageBytes: natsSink.maxMessageBytes(),
         findPolicyVersion: policyVersions.current,
       })
-      const compiled = await withoutOthers(all, rows, live, natsSink)
       await withheld.note(rows, unavailable)
       read = settled
       if (compiled.length === 0 && unavailable.size === 0 && !isDue) continue
@@ -219,11 +217,7 @@ function watchBucketIdentity(timing: Timing, natsSink: NatsSink, fail: (error: E
   })
 }
 
-type Row = OutboxRow & {
-  /** Its account was placed in the cell or removed from it. */
-  isMove?: true
-}
-type Rows = { rows: Row[]; settled: number }
+type Rows = { rows: OutboxRow[]; settled: number }
 
 /** Keeps only the latest change of each key. Undefined when there is nothing new. */
 async function nextBatch(
@@ -235,45 +229,46 @@ async function nextBatch(
   const last = rows.at(-1)
   const reached = rows.length >= rowsAtOnce && last ? last.generation : settled
   if (reached <= after) return undefined
-  const latest = new Map<RecordKey, Row>()
+  const latest = new Map<RecordKey, OutboxRow>()
   for (const row of rows) {
-    if (!isPlacementKey(row.key)) latest.set(row.key, { ...row, ...(latest.get(row.key)?.isMove && { isMove: true }) })
-    else
-      for (const key of await database.recordsOf(row.account_id, after)) latest.set(key, { ...row, key, isMove: true })
+    const keys = isPlacementKey(row.key) ? await database.recordsOf(row.account_id, after) : [row.key]
+    for (const key of keys) latest.set(key, { ...row, key })
   }
   return { rows: [...latest.values()], settled: reached }
 }
 
-/**
- * Without what concerns only other cells, so that not even the ids of what their accounts delete get here. What an account
- * had here before it was placed elsewhere is removed. Until a comparison has told what the bucket has, nodes may have more
- * than it, because NATS has lost it.
- */
-async function withoutOthers(
-  compiled: readonly Compiled[],
-  rows: readonly Row[],
-  live: LiveRecords,
-  natsSink: NatsSink,
-): Promise<Compiled[]> {
-  const moved = new Set(rows.filter(({ isMove }) => isMove).map(({ key }) => key))
-  const mayBeHere = async (key: RecordKey): Promise<boolean> =>
-    live.has(key) || (!live.isComplete() && (moved.has(key) || (await natsSink.textOf(key)) !== undefined))
-  const wanted: Compiled[] = []
-  for (const record of compiled) if (!record.isElsewhere || (await mayBeHere(record.key))) wanted.push(record)
-  return wanted
-}
+type Moves = Awaited<ReturnType<PublisherDatabase['moves']>>
 
-const compileRows = (
+/**
+ * These changes as nodes of the cell get them. An account may move while its records are read, which would then be what it
+ * has elsewhere: they are read again until no move came meanwhile. Those up to `settled` were made before.
+ */
+async function compileRows(
   database: PublisherDatabase,
-  rows: readonly OutboxRow[],
+  { rows, after, settled }: Rows & { after: number },
   now: number,
   context: CompileContext,
-): Promise<Compiled[]> =>
-  database.compile(
-    rows.map(({ key, account_id }) => ({ key, accountId: account_id as Uuid })),
-    now,
-    context,
-  )
+): Promise<{ compiled: Compiled[]; unavailable: Map<RecordKey, string> }> {
+  const changed = rows.map(({ key, account_id }) => ({ key, accountId: account_id }))
+  for (let before: Moves | undefined; ; ) {
+    const unavailable = new Map<RecordKey, string>()
+    const compiled = await database.compile(changed, now, notingUnavailable(context, unavailable))
+    const moves = await database.moves(after)
+    const isStill = [...moves].every(([account, moved]) => moved <= settled || before?.get(account) === moved)
+    if (isStill) return { compiled: withoutOthers(compiled, rows, moves), unavailable }
+    before = moves
+  }
+}
+
+/**
+ * Without what concerns only other cells, so that not even the ids of what their accounts delete get here. Nodes may have
+ * something of an account that was placed elsewhere since what they know of, and it is removed. The bucket does not tell:
+ * NATS may have lost it, and a comparison may have found that it should go without having sent that yet.
+ */
+function withoutOthers(compiled: readonly Compiled[], rows: readonly OutboxRow[], moves: Moves): Compiled[] {
+  const owners = new Map(rows.map(({ key, account_id }) => [key, account_id]))
+  return compiled.filter(({ key, isElsewhere }) => !isElsewhere || moves.has(owners.get(key) as Uuid))
+}
 
 function noteSent(live: LiveRecords, compiled: readonly Compiled[], rows: readonly OutboxRow[]): void {
   const generations = new Map(rows.map(({ key, generation }) => [key, generation]))

@@ -9,7 +9,7 @@ import {
   recordKinds,
 } from '../distribution/records.ts'
 import { isGeneration, isRecordKey } from '../distribution/validate.ts'
-import { firstUuidOf, type Id, toId, type Uuid } from '../kernel/ids.ts'
+import { firstUuidOf, type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
 import { isForged, removeGarbage } from './bucket/garbage.ts'
 import type { LiveComparison } from './bucket/live_records.ts'
 import type { NatsSink } from './bucket/nats_sink.ts'
@@ -151,9 +151,9 @@ async function findMissing(
   const owners = new Map<RecordKey, Id<'ac'>>()
   for (const found of (await natsSink.contents(ownershipOf)).values())
     for (const key of found?.keys ?? []) if (missing.has(key)) owners.set(key, found?.account as Id<'ac'>)
-  const moves = await database.moves()
+  const moves = await database.moves(0)
   for (const [key, owner] of owners)
-    if ((moves.get(owner) ?? 0) > (missing.get(key)?.generation ?? 0)) {
+    if ((moves.get(toUuid(owner)) ?? 0) > (missing.get(key)?.generation ?? 0)) {
       missing.delete(key)
       owners.delete(key)
     }

@@ -35,11 +35,24 @@ export const controls: Record<string, Broken> = {
   },
   'a deletion is lost that was made while its account left the cell': {
     hasMoves: true,
-    from: firstSeedWithMoves + 13,
+    from: firstSeedWithMoves + 92,
     publisher: {
       database: (database) => ({
         ...database,
         recordsOf: (accountId) => database.recordsOf(accountId, Number.POSITIVE_INFINITY),
+      }),
+    },
+  },
+  'what an account changed just before it left is not told to the cell': {
+    hasMoves: true,
+    from: firstSeedWithMoves + 44,
+    publisher: {
+      database: (database) => ({
+        ...database,
+        async moves(after) {
+          const [settled, moves] = [await database.settled(), await database.moves(after)]
+          return new Map([...moves].filter(([, generation]) => generation <= settled))
+        },
       }),
     },
   },

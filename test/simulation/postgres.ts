@@ -45,6 +45,8 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
   let backup: State | undefined
   const running = new Set<number>()
   const busyAccounts = new Set<Uuid>()
+  /** Moves take turns: they hold a lock from before they get their generation until they are committed. */
+  let movingIn: State | undefined
   let holder: { process: Process; end: (why: string) => void } | undefined
   let downUntil = 0
   let onCommit = (_generation: number, _writes: Writes): void => {}
@@ -165,7 +167,13 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
         )
         return [...left, ...changed.map(({ key }) => key)]
       }),
-    moves: () => query(process, () => new Map()),
+    async moves(after) {
+      if (!hasMoves) return new Map()
+      const moves = await query(process, () =>
+        state.outbox.filter(({ generation, key }) => generation > after && isPlacementKey(key)).sort(byGeneration),
+      )
+      return new Map(moves.map(({ account_id, generation }) => [account_id, generation]))
+    },
     changedSince: (inBucket) =>
       query(process, () => {
         const changed = state.outbox.filter(
@@ -220,16 +228,18 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
     },
     /** The operator places the account in another cell, or back in this one. */
     move(accountId: Uuid, told: string): void {
-      if (scheduler.now() < downUntil) return
+      if (movingIn === state || scheduler.now() < downUntil) return
       running.add(++lastGeneration)
       const generation = lastGeneration
       const started = state
+      movingIn = state
       scheduler.at(
         chance.is(0.2) ? chance.next() * 2_000 : chance.next() * 10,
         undefined,
         () => {
           running.delete(generation)
           if (started !== state) return
+          movingIn = undefined
           const isBack = state.elsewhere.delete(accountId)
           if (!isBack) state.elsewhere.add(accountId)
           write(generation, accountId, [placementKey(defaultCell) as RecordKey])

@@ -26,7 +26,7 @@ test(`nothing goes wrong in ${printed(seedsWithMoves)} histories in which accoun
 })
 
 test('nothing goes wrong any more in histories that found a defect', async () => {
-  const found = [283, 373, 434, 569, 628, 1_152, 100_670, 201_275, 201_627, 300_608, 406_587, 503_341]
+  const found = [283, 373, 434, 569, 628, 1_152, 100_670, 201_275, 201_627, 300_608, 406_587, 503_341, 1_106_101]
   for (const seed of found) await assertRight(seed)
 })
 

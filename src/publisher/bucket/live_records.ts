@@ -9,7 +9,6 @@ export function createLiveRecords() {
   let generations = new Map<string, number>()
   let set = createLiveSet()
   let sentMeanwhile: Map<string, number | undefined> | undefined
-  let isComplete = false
 
   function put(key: string, generation: number | undefined): void {
     const before = generations.get(key)
@@ -28,9 +27,6 @@ export function createLiveRecords() {
       sentMeanwhile?.set(key, generation)
     },
     digest: () => set.digest(),
-    has: (key: string): boolean => generations.has(key),
-    /** Whether a comparison has ended, so that what it does not have is not in the bucket. */
-    isComplete: (): boolean => isComplete,
     /** Call it before the bucket is read. Records sent until `end` win over what was found. */
     beginComparison(): LiveComparison {
       const found = new Map<string, number>()
@@ -45,7 +41,6 @@ export function createLiveRecords() {
           for (const [key, generation] of found) set.add(key, generation)
           for (const [key, generation] of sent) put(key, generation)
           sentMeanwhile = undefined
-          isComplete = true
         },
       }
     },
