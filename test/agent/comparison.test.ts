@@ -5,8 +5,10 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fingerprintOf } from '../../src/agent/haproxy/comparison/certificate_comparison.ts'
 import type { Difference } from '../../src/agent/haproxy/comparison/difference.ts'
-import { type MapName, mapNames } from '../../src/agent/haproxy/maps/entries.ts'
-import { ask, converse, mapRuntime } from '../../src/agent/haproxy/process/runtime.ts'
+import { Claims } from '../../src/agent/haproxy/maps/claims.ts'
+import { type Entry, type MapName, mapNames } from '../../src/agent/haproxy/maps/entries.ts'
+import { bringUpToDate } from '../../src/agent/haproxy/maps/map_changes.ts'
+import { ask, converse, type MapRuntime, mapRuntime } from '../../src/agent/haproxy/process/runtime.ts'
 import { tenantFolder, tenantList } from '../../src/agent/haproxy/settings.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import { poll } from '../harness/poll.ts'
@@ -90,6 +92,25 @@ test('entries that another program changed, removed or added are named and repai
     await Promise.all(['/r3', '/r5', '/secret'].map(async (path) => (await get(edge, { path })).status)),
     [403, 200, 404],
   )
+})
+
+test('an agent that starts takes no entry for in force that HAProxy has not kept', async () => {
+  const runtime = mapRuntime(settings)
+  const entries: Entry[] = []
+  for (const map of mapNames) for await (const [key, value] of runtime.entries(map)) entries.push({ map, key, value })
+  const claims = new Claims()
+  claims.replace(entries)
+  await bringUpToDate(runtime, claims)
+  const [lost] = claims.change({ set: [{ map: 'route', key: `${https}/lost/`, value: 'lost' }], del: [] })
+  const losing: MapRuntime = {
+    ...runtime,
+    change: (commands, places) =>
+      runtime.change(
+        [...commands].filter(({ key }) => key !== lost?.key),
+        places,
+      ),
+  }
+  await assert.rejects(bringUpToDate(losing, claims), /another entry for .*\/lost\/ in the map route/)
 })
 
 test('a look-up finds exactly what is in a map, and nothing that only begins like it', async () => {

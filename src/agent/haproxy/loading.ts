@@ -2,7 +2,7 @@ import type { Timing } from '../../kernel/timing.ts'
 import type { Certificates } from './certificates.ts'
 import type { ConfigFile } from './config/config_file.ts'
 import type { Claims } from './maps/claims.ts'
-import { bringUpToDate, changeMaps } from './maps/map_changes.ts'
+import { bringUpToDate, changeAndReadBack } from './maps/map_changes.ts'
 import type { createMapFiles } from './maps/map_files.ts'
 import type { Natives } from './native/natives.ts'
 import type { HaproxyProcess } from './process/process.ts'
@@ -36,7 +36,7 @@ export function createLoading(parts: Parts) {
   }
 
   async function catchUpNatives(): Promise<void> {
-    await changeMaps(runtime, claims.change(await natives.catchUp()))
+    await changeAndReadBack(runtime, claims, claims.change(await natives.catchUp()))
   }
 
   async function prepareFiles(): Promise<void> {

@@ -1,7 +1,7 @@
 import type { Claims, Command } from '../maps/claims.ts'
 import { type MapName, mapNames } from '../maps/entries.ts'
-import { changeMaps, DoubledEntry, repairsAt, repairsOf } from '../maps/map_changes.ts'
-import { type MapRuntime, type Place, RuntimeError } from '../process/runtime.ts'
+import { changeAndReadBack, DoubledEntry, repairsAt, repairsOf } from '../maps/map_changes.ts'
+import type { MapRuntime, Place } from '../process/runtime.ts'
 import { type Difference, repairedBy } from './difference.ts'
 
 type Parts = {
@@ -29,8 +29,7 @@ export function createMapComparison({ runtime, claims, inTurn, onDifferences, re
     if (repairs.length === 0) return
     onDifferences(repairs.map(repairedBy))
     try {
-      const [wrong] = repairsAt(claims, repairs, await changeMaps(runtime, repairs, repairs))
-      if (wrong) throw new RuntimeError(`HAProxy does not keep the entry for ${wrong.key} in the map ${wrong.map}`)
+      await changeAndReadBack(runtime, claims, repairs)
     } catch (error) {
       await reload(error)
     }

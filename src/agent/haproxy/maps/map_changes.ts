@@ -15,10 +15,10 @@ export class DoubledEntry extends RuntimeError {
  * Tells a running HAProxy, entry by entry and with traffic in between. Never a whole map at once: with a million entries
  * that would take it a minute and stall every request. See docs/adr/0047.
  */
-export async function changeMaps(
+async function changeMaps(
   runtime: MapRuntime,
   commands: readonly Command[],
-  places: readonly Place[] = [],
+  places: readonly Place[],
 ): Promise<(string | undefined)[]> {
   return commands.length + places.length > 0 ? runtime.change(dependenciesFirst(commands), places) : []
 }
@@ -30,7 +30,18 @@ export async function changeMaps(
 export async function bringUpToDate(runtime: MapRuntime, claims: Claims): Promise<void> {
   const commands: Command[] = []
   for (const map of mapNames) for (const command of await repairsOf(runtime, claims, map)) commands.push(command)
-  await changeMaps(runtime, commands)
+  await changeAndReadBack(runtime, claims, commands)
+}
+
+/** Throws if requests do not find at these places what they should. */
+export async function changeAndReadBack(
+  runtime: MapRuntime,
+  claims: Claims,
+  commands: readonly Command[],
+  places: readonly Place[] = commands,
+): Promise<void> {
+  const [wrong] = repairsAt(claims, places, await changeMaps(runtime, commands, places))
+  if (wrong) throw new RuntimeError(`HAProxy has another entry for ${wrong.key} in the map ${wrong.map} than it took`)
 }
 
 /** What has to change so that the map has exactly these entries. Nothing else may change it meanwhile. */

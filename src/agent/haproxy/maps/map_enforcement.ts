@@ -2,10 +2,10 @@ import type { ConfigFile } from '../config/config_file.ts'
 import type { Loading } from '../loading.ts'
 import type { Natives } from '../native/natives.ts'
 import type { HaproxyProcess } from '../process/process.ts'
-import { type MapRuntime, type Place, RuntimeError } from '../process/runtime.ts'
+import type { MapRuntime, Place } from '../process/runtime.ts'
 import type { Claims, Command } from './claims.ts'
 import type { Entry } from './entries.ts'
-import { changeMaps, repairsAt } from './map_changes.ts'
+import { changeAndReadBack } from './map_changes.ts'
 import type { createMapFiles } from './map_files.ts'
 
 export type Change = { readonly set: readonly Entry[]; readonly del: readonly Entry[] }
@@ -29,10 +29,8 @@ export function createMapEnforcement({ runtime, haproxy, claims, natives, config
   function note(commands: readonly Command[]): void {
     for (const { map, key } of commands) unread.set(`${map} ${key}`, { map, key })
   }
-  async function changeAndReadBack(commands: readonly Command[]): Promise<void> {
-    const places = [...unread.values()]
-    const [wrong] = repairsAt(claims, places, await changeMaps(runtime, commands, places))
-    if (wrong) throw new RuntimeError(`HAProxy has another entry for ${wrong.key} in the map ${wrong.map} than it took`)
+  async function send(commands: readonly Command[]): Promise<void> {
+    await changeAndReadBack(runtime, claims, commands, [...unread.values()])
     unread.clear()
   }
 
@@ -57,10 +55,10 @@ export function createMapEnforcement({ runtime, haproxy, claims, natives, config
       const work = async () => {
         const without = claims.change(await natives.create(changes))
         note(without)
-        await changeAndReadBack([...commands, ...without])
+        await send([...commands, ...without])
         natives.retire(changes)
       }
-      await loading.orElseReload('HAProxy did not accept a change', work, () => changeAndReadBack([]))
+      await loading.orElseReload('HAProxy did not accept a change', work, () => send([]))
     },
   }
 }
