@@ -11,6 +11,7 @@ import type { Entry } from './haproxy/maps/entries.ts'
 import { createDisagreement } from './intake/disagreement.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake/intake.ts'
 import { createMissedDeletions, type HasRecord } from './intake/missed_deletions.ts'
+import { livingIn } from './plan.ts'
 import { createPreparation } from './preparation.ts'
 import { createRefusals } from './refusals.ts'
 import type { Health } from './reports/health.ts'
@@ -52,7 +53,7 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
   const enforcement = createEnforcement({ ...parts, known, refusals }, proxy)
   const certificates = createCertificates({ clock: timing.elapsed, known, node, nodeKey, names, refusals })
   const step = createStep({ log, clock: timing.elapsed, recordLog, preparation, enforcement, certificates, refusals })
-  const missedDeletions = createMissedDeletions(log, known, parts.hasRecord)
+  const missedDeletions = createMissedDeletions(log, () => livingIn(known, preparation.unfinished), parts.hasRecord)
   const intake = createIntake(step.position())
   const disagreement = createDisagreement({ ...parts, intake, step, refusals, drop: () => worker.drop() })
   const worker = createWorker<Released>(parts, async (released, signal) => {

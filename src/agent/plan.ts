@@ -1,3 +1,4 @@
+import { signedOf } from '../distribution/live_set.ts'
 import {
   type EdgeRecord,
   kindOf,
@@ -63,14 +64,35 @@ export function newest(
   return found
 }
 
-/** With everything there is at hand, a record that is not among it was deleted, and the deletion did not arrive here. */
-export function deletionsBy(released: readonly Released[], known: ReadonlyMap<RecordKey, EdgeRecord>): EdgeRecord[] {
+/**
+ * With everything there is at hand, a record that is not live there was deleted, and the deletion did not arrive here: it is
+ * missing, or is an old one that someone has put back. `unfinished` ones too: their file is gone with them, and the node would
+ * wait for it forever.
+ */
+export function deletionsBy(
+  released: readonly Released[],
+  known: ReadonlyMap<RecordKey, EdgeRecord>,
+  unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
+): EdgeRecord[] {
   const whole = released.findLast(({ isWhole }) => isWhole)
-  if (!whole || known.size === 0) return []
-  const kept = new Set<string>([...whole.records, ...(whole.unusable ?? [])].map(({ key }) => key))
-  return [...known.values()]
-    .filter(({ key, value, generation }) => value !== null && generation < whole.applied && !kept.has(key))
+  if (!whole || known.size + unfinished.size === 0) return []
+  const all = new Map([...whole.records.map(signedOf), ...(whole.unusable ?? [])].map((each) => [each.key, each]))
+  const isGone = ({ key, generation }: EdgeRecord): boolean => {
+    const found = all.get(key)
+    return generation < whole.applied && (!found || (!found.isLive && found.generation <= generation))
+  }
+  return [...livingIn(known, unfinished)]
+    .filter(isGone)
     .map(({ key }) => ({ key, generation: whole.applied, value: null }))
+}
+
+/** What a node has or is about to have, each once. */
+export function* livingIn(
+  known: ReadonlyMap<RecordKey, EdgeRecord>,
+  unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
+): Generator<EdgeRecord> {
+  for (const record of known.values()) if (record.value !== null && !unfinished.has(record.key)) yield record
+  for (const record of unfinished.values()) if (record.value !== null) yield record
 }
 
 export function positionAfter(reached: Position, released: readonly Released[]): Position {

@@ -49,8 +49,8 @@ export function createStep(parts: Parts) {
       const released = arrivals.differs() ? [] : arrived
       const { applied: before } = reached
       await unenforced.enforce(signal)
-      const deletions = deletionsBy(released, known)
       notLogged = new Map([...notLogged, ...preparation.unfinished])
+      const deletions = deletionsBy(released, known, notLogged)
       const arriving = newest([...released, { records: deletions, applied: 0 }], notLogged, known)
       const taken = arrivals.expect(released, arriving, before)
       // Not even the rest of it: without a record that is missing, what it narrows would be open.

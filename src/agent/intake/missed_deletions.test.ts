@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
 import type { Log } from '../../kernel/log.ts'
+import { livingIn } from '../plan.ts'
 import type { Released } from './intake.ts'
 import { createMissedDeletions, type HasRecord } from './missed_deletions.ts'
 
@@ -11,7 +12,7 @@ const [old, recent, gone, refused] = [backend('old'), backend('recent'), backend
 const released = (floor?: number): Released => ({ records: [], applied: 100, ...(floor !== undefined && { floor }) })
 
 /** A node with one record that was sent again, one that was deleted before, and one whose newer version it refused. */
-function node(hasRecord: HasRecord = async (key) => key === refused) {
+function node(hasRecord: HasRecord = async (key) => key === refused, unfinished = new Map<RecordKey, EdgeRecord>()) {
   const known = new Map<RecordKey, EdgeRecord>(
     [
       { key: old, generation: 5, value },
@@ -22,7 +23,7 @@ function node(hasRecord: HasRecord = async (key) => key === refused) {
   )
   const warned: string[] = []
   const log = { warn: (_: object, text: string) => warned.push(text) } as unknown as Log
-  const missed = createMissedDeletions(log, known, hasRecord)
+  const missed = createMissedDeletions(log, () => livingIn(known, unfinished), hasRecord)
   const taken: Released[] = []
   const run = async (take = async (deletions: Released[]) => void taken.push(...deletions)) => {
     if (missed.isDue()) await missed.apply(take)
@@ -69,4 +70,12 @@ test('deletions that cannot be applied, as on a full disk, are tried again', asy
   await assert.rejects(() => run(() => Promise.reject(new Error('no space left on device'))))
   await run()
   assert.equal(taken.length, 1)
+})
+
+test('a policy that still waits for its file is deleted with the rest', async () => {
+  const policy: EdgeRecord = { key: 'policy.ipp_1', generation: 8, value: { hash: 'a', bytes: 1, chunks: ['b'] } }
+  const { missed, taken, run } = node(undefined, new Map([[policy.key, policy]]))
+  missed.noteFloor([released(50)])
+  await run()
+  assert.deepEqual(taken[0]?.records, [deletionOf(old, 50), deletionOf(policy.key, 50)])
 })

@@ -12,7 +12,7 @@ export type HasRecord = (key: RecordKey) => Promise<boolean | undefined>
  * What was not, and is not in the bucket either, is gone. What is in the bucket was refused here, and its last valid
  * version stays.
  */
-export function createMissedDeletions(log: Log, known: ReadonlyMap<RecordKey, EdgeRecord>, hasRecord: HasRecord) {
+export function createMissedDeletions(log: Log, living: () => Iterable<EdgeRecord>, hasRecord: HasRecord) {
   let floor = 0
   let appliedFloor = 0
 
@@ -20,7 +20,7 @@ export function createMissedDeletions(log: Log, known: ReadonlyMap<RecordKey, Ed
   async function goneBelow(generation: number): Promise<RecordKey[] | undefined> {
     const gone: RecordKey[] = []
     const asked: EdgeRecord[] = []
-    for (const record of known.values()) if (record.generation < generation && record.value !== null) asked.push(record)
+    for (const record of living()) if (record.generation < generation) asked.push(record)
     try {
       const found = await inParallel(asked, 32, async ({ key }) => {
         const has = await hasRecord(key)
