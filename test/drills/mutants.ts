@@ -25,7 +25,7 @@ const testFiles = testsOf(folder, await importGraph('{src,test,dev}/**/*.ts'))
 const optionsIn = (temporary: string) => ({
   mutate: [only ?? `${folder}/**/*.ts`, '!**/*.test.ts', ...except.map((other) => `!${other}/**`)],
   testRunner: 'repeating',
-  testFiles,
+  repeatedFiles: testFiles,
   plugins: [new URL('../mutants/runner.ts', import.meta.url).pathname],
   ignorePatterns: ['**', '!{src,test,dev,migrations,docs}/**', '!package.json', '!openapi.json'],
   tempDirName: join(temporary, 'sandbox'),

@@ -48,7 +48,7 @@ class RepeatingTestRunner implements TestRunner {
   #strayError: unknown
 
   constructor(options: StrykerOptions) {
-    this.#testFiles = (options as unknown as { testFiles: string[] }).testFiles
+    this.#testFiles = (options as unknown as { repeatedFiles: string[] }).repeatedFiles
     const note = (error: unknown): void => {
       this.#strayError ??= error
     }
