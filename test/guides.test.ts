@@ -99,6 +99,8 @@ async function layOut(folder: string): Promise<void> {
   await writeFile(join(folder, 'chain.pem'), certificate_pem)
   await writeFile(join(folder, 'key.pem'), private_key_pem)
   await writeFile(join(folder, 'rules.txt'), imported?.text ?? '')
+  const changes = blocksOf(await read('docs/guides/change-sets.md')).find(({ language }) => language === 'json')
+  await writeFile(join(folder, 'office.json'), changes?.text ?? '')
   for (const args of [
     ['init', '-q'],
     ['config', 'user.name', 'a'],
@@ -119,6 +121,7 @@ async function makeResources(account: Account): Promise<Ids> {
     bkdhr: [await make(account, '/backends/http_response')],
     edghts: [edge],
     edghtsrt: [await newRoute(account, {}, edge)],
+    chs: [await make(account, '/change_sets', { changes: [{ operation: 'ip_policies.create' }] })],
     ak: [await make(account, '/api_keys')],
     bot: [await make(account, '/bot_users', { name: 'deploy' })],
     whd: [await make(account, '/webhook_destinations', { url: 'https://example.com/other' })],

@@ -42,6 +42,7 @@ async function countedFor({ accountId }: Account): Promise<Record<string, number
     union all select 'backends', count(*) from backends where account_id = ${id}
     union all select 'reserved_domains', count(*) from reserved_domains where account_id = ${id}
     union all select 'tls_certificates', count(*) from tls_certificates where account_id = ${id}
+    union all select 'change_sets', count(*) from change_sets where account_id = ${id} and state = 'draft'
     union all select 'webhook_destinations', count(*) from webhook_destinations where account_id = ${id}`,
   )
   return Object.fromEntries(rows.filter(({ used }) => used > 0).map(({ kind, used }) => [kind, used]))
@@ -86,6 +87,7 @@ const creations: Record<QuotaKind, (account: Account) => Promise<(name: string) 
   backends: async () => (name) => ['/backends/static', { address: `${name}.internal:80` }],
   reserved_domains: async () => (name) => ['/reserved_domains', { domain: `${name}.example` }],
   tls_certificates: async () => (name) => ['/tls_certificates', quickCertificate([`${name}.example`])],
+  change_sets: async () => () => ['/change_sets', { changes: [{ operation: 'ip_policies.create' }] }],
   webhook_destinations: async () => (name) => [
     '/webhook_destinations',
     { url: `https://${name}.example/`, enabled: false },
@@ -229,8 +231,10 @@ test('the metrics name accounts that have used most of a quota', async () => {
 
 test('what accounts had before there were quotas is counted by the migration that adds them', async () => {
   const accounts = [await plane.newAccount(), await plane.newAccount()]
+  // Change sets came later.
+  const kinds = (Object.keys(quotaKinds) as QuotaKind[]).filter((kind) => kind !== 'change_sets')
   for (const account of accounts)
-    for (const kind of Object.keys(quotaKinds) as QuotaKind[]) {
+    for (const kind of kinds) {
       const creation = await creations[kind](account)
       await make(account, ...creation(name()))
     }
@@ -247,7 +251,7 @@ test('what accounts had before there were quotas is counted by the migration tha
   assert.equal((await gatehouse(['migrate'], granting)).code, 0)
   for (const account of accounts) {
     const counted = await countedFor(account)
-    assert.equal(Object.keys(counted).length, Object.keys(quotaKinds).length - 1, 'some of every kind')
+    assert.equal(Object.keys(counted).length, kinds.length - 1, 'some of every kind')
     assert.deepEqual(await shownTo(account), counted)
     const policy = await make(account, '/ip_policies')
     assert.deepEqual(await usedBy(account, 'ip_policies'), { used: (counted.ip_policies ?? 0) + 1, limit })

@@ -158,6 +158,7 @@ const installationSettings = (
   tokenSignIn: config.GATEHOUSE_TOKEN_SIGN_IN,
   loginSeconds: config.GATEHOUSE_LOGIN_HOURS * 60 * 60,
   operations: routes.map(({ operation }) => operation),
+  adminOperations: new Set(routes.filter(({ access }) => access === 'admin').map(({ operation }) => operation)),
   wildcardSuffixes: config.GATEHOUSE_WILDCARD_SUFFIXES,
   secrets,
 })

@@ -16,6 +16,7 @@ import { deleteIdempotencyKeys } from '../operations/idempotency.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
 import { addUpUsage } from '../operations/quota.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
+import { appliedDays, deleteAppliedBefore } from '../resources/change_sets/store.ts'
 import { deleteEndedSignIns } from '../resources/command_sign_in/store.ts'
 import { deleteEndedSessions } from '../resources/dashboard_session/store.ts'
 import { countRefusedHostports } from '../resources/edges/hostports.ts'
@@ -67,6 +68,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     'check reserved domains': checkDomains,
     'add up the usage of accounts': () => addUpUsage(db),
     'delete idempotency keys': () => deleteIdempotencyKeys(db),
+    'delete applied change sets': () => deleteAppliedBefore(db, now - appliedDays * dayMs),
     'delete ended sign-ins': () => deleteEndedSignIns(db),
     'delete ended sessions': () => deleteEndedSessions(db),
     'delete webhook deliveries': () =>

@@ -26,6 +26,7 @@ export const quotaSettings = {
   GATEHOUSE_DOMAINS_PER_ACCOUNT: quota('reserved_domains'),
   GATEHOUSE_CERTIFICATES_PER_ACCOUNT: quota('tls_certificates'),
   GATEHOUSE_WEBHOOK_DESTINATIONS_PER_ACCOUNT: quota('webhook_destinations'),
+  GATEHOUSE_CHANGE_SETS_PER_ACCOUNT: quota('change_sets'),
 }
 
 export const quotasIn = (config: Readonly<Record<keyof typeof quotaSettings, number>>): Quotas => ({
@@ -44,4 +45,5 @@ export const quotasIn = (config: Readonly<Record<keyof typeof quotaSettings, num
   reserved_domains: config.GATEHOUSE_DOMAINS_PER_ACCOUNT,
   tls_certificates: config.GATEHOUSE_CERTIFICATES_PER_ACCOUNT,
   webhook_destinations: config.GATEHOUSE_WEBHOOK_DESTINATIONS_PER_ACCOUNT,
+  change_sets: config.GATEHOUSE_CHANGE_SETS_PER_ACCOUNT,
 })

@@ -28,8 +28,8 @@ export type Db = {
   readonly later?: (statement: Sql) => void
 }
 export type DbPool = Db & {
-  /** The transaction that everything belongs to in a dry run; see `rehearse` in transaction.ts. */
-  readonly rehearsal?: Db
+  /** The transaction that everything belongs to, transactions included; see `together` and `rehearse` in transaction.ts. */
+  readonly enclosing?: Db
   /** A shorter way to a single row by its key; see shared_connections.ts. */
   readonly lookUps: Db
   readonly connect: () => Promise<pg.PoolClient>

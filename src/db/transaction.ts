@@ -20,35 +20,76 @@ export const snapshot = <Result>(pool: DbPool, work: Work<Result>): Promise<Resu
   within(pool, 'begin isolation level repeatable read, read only', work)
 
 const within = <Result>(pool: DbPool, begin: string, work: Work<Result>): Promise<Result> =>
-  pool.rehearsal ? work(pool.rehearsal) : session(pool, (_, inTransaction) => inTransaction(begin, work))
+  pool.enclosing ? work(pool.enclosing) : session(pool, (_, inTransaction) => inTransaction(begin, work))
 
-const beginRehearsal = ['begin', "set local gatehouse.dry_run = '1'"]
+type OnPool<Result> = (db: DbPool) => Promise<Result>
 
 /**
- * Runs `work` with a pool on which everything, transactions included, is part of one transaction that is rolled back. The
- * setting tells the functions of migration 0068 to use no number of a sequence.
+ * Runs `work` with a pool on which everything, transactions included, is part of one transaction. All of its changes for
+ * edges have one generation: migration 0074.
  */
-export const rehearse = <Result>(pool: DbPool, work: (db: DbPool) => Promise<Result>): Promise<Result> =>
-  onOneConnection(pool, async (client, onBroken) => {
-    const open = openTransaction(client, ...beginRehearsal)
-    let first: unknown
-    const query = (statement: Statement) =>
-      open.query(statement).catch((error) => {
-        // After a failure PostgreSQL refuses everything else in the transaction, and no longer says why.
-        first ??= error
-        throw first
+export const together = <Result>(pool: DbPool, work: OnPool<Result>): Promise<Result> =>
+  pool.enclosing
+    ? work(pool)
+    : onOneConnection(pool, async (client, onBroken) => {
+        const open = openTransaction(client, 'begin', "set local gatehouse.one_generation = 'on'")
+        try {
+          const result = await work(enclosedBy(pool, open))
+          await open.commit()
+          return result
+        } catch (error) {
+          if (error instanceof OutcomeUnknown) onBroken(error)
+          else await open.rollback().catch(onBroken)
+          throw error
+        }
       })
-    const rehearsal = { query, later: open.later }
-    const connect = () => Promise.reject(new Error('a dry run has only the connection of its transaction'))
-    try {
-      const result = await work({ ...pool, query, connect, lookUps: rehearsal, rehearsal })
-      // What `commit` would check.
-      await query(plain('set constraints all immediate'))
-      return result
-    } finally {
-      await open.rollback().catch(onBroken)
-    }
-  })
+
+/**
+ * The same for a transaction that is rolled back. The setting tells the functions of migration 0068 to use no number of a
+ * sequence.
+ */
+export const rehearse = <Result>(pool: DbPool, work: OnPool<Result>): Promise<Result> =>
+  pool.enclosing
+    ? rehearseWithin(pool, pool.enclosing, work)
+    : onOneConnection(pool, async (client, onBroken) => {
+        const open = openTransaction(client, 'begin', "set local gatehouse.dry_run = '1'")
+        try {
+          return await checked(enclosedBy(pool, open), work)
+        } finally {
+          await open.rollback().catch(onBroken)
+        }
+      })
+
+async function rehearseWithin<Result>(pool: DbPool, enclosing: Db, work: OnPool<Result>): Promise<Result> {
+  await enclosing.query(plain('savepoint rehearsal'))
+  await enclosing.query(plain("set local gatehouse.dry_run = '1'"))
+  try {
+    return await checked(pool, work)
+  } finally {
+    await enclosing.query(plain('rollback to savepoint rehearsal'))
+  }
+}
+
+/** With what `commit` would check. */
+async function checked<Result>(db: DbPool, work: OnPool<Result>): Promise<Result> {
+  const result = await work(db)
+  await db.query(plain('set constraints all immediate'))
+  return result
+}
+
+/** A pool that has only the connection of a transaction. */
+function enclosedBy(pool: DbPool, open: ReturnType<typeof openTransaction>): DbPool {
+  let first: unknown
+  const query = (statement: Statement) =>
+    open.query(statement).catch((error) => {
+      // After a failure PostgreSQL refuses everything else in the transaction, and no longer says why.
+      first ??= error
+      throw first
+    })
+  const enclosing = { query, later: open.later }
+  const connect = () => Promise.reject(new Error('there is only the connection of the enclosing transaction'))
+  return { ...pool, query, connect, lookUps: enclosing, enclosing }
+}
 
 /** Runs `work` on one connection of its own, for what belongs to a connection: a lock, or several transactions under it. */
 export const session = <Result>(
@@ -75,11 +116,11 @@ export const session = <Result>(
  * it answers. Resolves to the rows that `change` returned; `checks` run before and after it, and only fail or not.
  */
 export const changeAtOnce = <Row>(pool: DbPool, change: SqlFragment, checks: Checks = {}): Promise<Row[]> =>
-  pool.rehearsal ? rehearsed(pool.rehearsal, change, checks) : sentAtOnce(pool, change, checks)
+  pool.enclosing ? enclosedChange(pool.enclosing, change, checks) : sentAtOnce(pool, change, checks)
 
 type Checks = { readonly before?: SqlFragment; readonly after?: SqlFragment }
 
-async function rehearsed<Row>(tx: Db, change: SqlFragment, { before, after }: Checks): Promise<Row[]> {
+async function enclosedChange<Row>(tx: Db, change: SqlFragment, { before, after }: Checks): Promise<Row[]> {
   if (before) await later(tx, before)
   const rows = await many<Row>(tx, change)
   if (after) await later(tx, after)

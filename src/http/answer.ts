@@ -1,8 +1,6 @@
-import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
-import type { Id } from '../kernel/ids.ts'
 import { formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { identify, identifySigningIn, isStillLetIn, letIn } from './authentication.ts'
@@ -10,39 +8,14 @@ import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit
 import { dryRunResult } from './dry_run.ts'
 import { waitAppliedMs } from './edges.ts'
 import type { Events } from './event_stream.ts'
-import {
-  declaredLength,
-  declaredType,
-  hasBody,
-  maxJsonBytes,
-  readJson,
-  refuseBody,
-  refuseCoding,
-  tooLarge,
-} from './input/body.ts'
-import { parseQuery, type Validator, validator } from './input/validate.ts'
-import { type Repeated, splitReadOnly } from './read_only.ts'
+import { checkedQuery, handleOn, type Incoming, nothingRepeated, originOf, splitBody } from './handling.ts'
+import { declaredLength, declaredType, hasBody, readJson, refuseBody, refuseCoding, tooLarge } from './input/body.ts'
+import type { Repeated } from './read_only.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Result, Route } from './route.ts'
 import type { Service } from './service.ts'
-import { type DropDefaults, dropDefaults, isVendorClient, vendorBody } from './vendor_clients.ts'
-import { Closed } from './wire.ts'
+import { isVendorClient, vendorBody } from './vendor_clients.ts'
 
-export type PreparedRoute = Route & {
-  readonly checkQuery: Validator
-  readonly checkBody?: Validator
-  readonly dropDefaults: DropDefaults
-}
-/** A request, and what it takes to answer it. */
-export type Incoming = {
-  readonly service: Service
-  readonly route: PreparedRoute
-  readonly operationId: Id<'op'>
-  readonly raw: IncomingMessage
-  readonly params: Record<string, string>
-  readonly query: Record<string, unknown>
-  readonly facts: RequestFacts
-}
 export type Answer = { readonly body: unknown; readonly headers: Record<string, string>; readonly stream?: Readable }
 
 /**
@@ -67,7 +40,7 @@ export async function answer(incoming: Incoming): Promise<Answer> {
     facts.turn = await service.heavy.enter(route.heavy, facts.caller.accountId, raw.socket)
   const fromVendor = isVendorClient(raw.headersDistinct, service.versionHeaders)
   const { body, repeated } = splitBody(route, await readBody(incoming, fromVendor))
-  const query = checkedQuery(incoming)
+  const query = checkedQuery(route, incoming.query)
   if (!otherBody(incoming)) route.checkBody?.(body)
   route.check?.(body, service.settings, fromVendor)
   checkRepeatedId(body, incoming.params)
@@ -92,24 +65,7 @@ function openStream({ service, route, raw, facts }: Incoming, caller: Caller, ev
   })
 }
 
-const NoQuery = Closed({})
 const defaultBodyLimitBytes = 64 * 1024
-
-export function prepare(route: Route): PreparedRoute {
-  if ((route.bodyLimitBytes ?? 0) > maxJsonBytes)
-    throw new Error(`${route.operation} reads JSON of more than ${maxJsonBytes} bytes`)
-  return {
-    ...route,
-    checkQuery: validator(route.query ?? NoQuery, 'query'),
-    dropDefaults: dropDefaults(route),
-    ...(route.body && { checkBody: validator(route.body, 'body') }),
-  }
-}
-
-const nothingRepeated: Repeated = new Map()
-
-const splitBody = ({ acceptsResponse, body, response }: Route, sent: unknown) =>
-  acceptsResponse ? splitReadOnly(body, response, sent) : { body: sent, repeated: nothingRepeated }
 
 const otherBody = ({ route, raw }: Incoming) => route.otherBodies?.[declaredType(raw)]
 
@@ -135,16 +91,10 @@ async function readBody(incoming: Incoming, fromVendor: boolean): Promise<unknow
 async function beforeLargeBody(incoming: Incoming): Promise<void> {
   const { service, route, facts } = incoming
   if (!facts.caller) return
-  checkedQuery(incoming)
+  checkedQuery(route, incoming.query)
   permit(route, facts.caller)
   const params = checkIds(route.params ?? {}, incoming.params)
   await route.beforeLargeBody?.({ db: service.dbOf(facts.caller.accountId), caller: facts.caller, params })
-}
-
-function checkedQuery({ route, query }: Incoming): Record<string, unknown> {
-  const parsed = parseQuery(route.query ?? NoQuery, query)
-  route.checkQuery(parsed)
-  return parsed
 }
 
 /** The same for the caller that the token in the body identifies. Every reason to refuse it is noted. */
@@ -169,49 +119,19 @@ async function perform(
   body: unknown,
   repeated: Repeated = nothingRepeated,
 ) {
-  const { route, facts } = incoming
+  const { service, route, raw, facts } = incoming
   permit(route, caller)
   const params = checkIds(route.params ?? {}, incoming.params)
   await facts.turn?.begin()
   facts.isDryRun = query.dry_run === true
-  return { caller, result: await handle(incoming, caller, params, query, body, repeated) }
-}
-
-async function handle(
-  { service, route, operationId, raw, facts }: Incoming,
-  caller: Caller,
-  params: Record<string, Id>,
-  query: Record<string, unknown>,
-  body: unknown,
-  repeated: Repeated,
-): Promise<Result<unknown>> {
-  const { accountId } = caller
-  const origin = { accountId, operation: route.operation, operationId, caller, sourceIp: facts.sourceIp }
-  const handleOn = (db: DbPool) =>
-    route.handle({
-      db,
-      clock: service.clock,
-      evaluate: service.evaluate,
-      settings: service.settings,
-      edges: service.edges,
-      noteStatusUnread: (reason) => {
-        facts.statusUnread = reason
-      },
-      domains: service.domains,
-      uri: (path) => service.publicUrl + path,
-      origin,
-      caller,
-      params,
-      query,
-      body,
-      repeated,
-      ifMatch: raw.headersDistinct['if-match']?.join(', '),
-      idempotencyKey: raw.headersDistinct['idempotency-key']?.join(', '),
-    })
-  const db = service.dbOf(accountId)
-  if (!facts.isDryRun) return handleOn(db)
-  const { done, differences } = await service.rehearse(db, origin, handleOn)
-  return dryRunResult(route, done, differences)
+  const ifMatch = raw.headersDistinct['if-match']?.join(', ')
+  const idempotencyKey = raw.headersDistinct['idempotency-key']?.join(', ')
+  const on = (db: DbPool) =>
+    handleOn(db, incoming, route, caller, { params, query, body, repeated, ifMatch, idempotencyKey })
+  const db = service.dbOf(caller.accountId)
+  if (!facts.isDryRun) return { caller, result: await on(db) }
+  const { done, differences } = await service.rehearse(db, originOf(incoming, route, caller), on)
+  return { caller, result: dryRunResult(route, done, differences) }
 }
 
 /** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */

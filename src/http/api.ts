@@ -2,7 +2,8 @@ import { METHODS } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
 import type { Id } from '../kernel/ids.ts'
-import { answer, enter, type Incoming, prepare } from './answer.ts'
+import { answer, enter } from './answer.ts'
+import { type Incoming, type PreparedRoute, prepare } from './handling.ts'
 import { suggestPath } from './input/paths.ts'
 import { isUnchanged } from './preconditions.ts'
 import type { Method, Route } from './route.ts'
@@ -15,17 +16,18 @@ type Request = FastifyRequest<{ Params: Record<string, string>; Querystring: Rec
 export function serveRoutes(app: FastifyInstance, service: Service, routes: readonly Route[]): void {
   // Fastify reads no body: it would look at the content type before the role and the query. `answer` reads it in its turn.
   for (const method of METHODS) app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
-  for (const route of routes) serveRoute(app, service, route)
+  const prepared = new Map(routes.map((route) => [route.operation, prepare(route)]))
+  for (const route of prepared.values()) serveRoute(app, service, route, prepared)
   const used = [...new Set(routes.flatMap(methodsOf))]
   for (const [path, methods] of methodsByPath(routes)) refuseOtherMethods(app, path, methods, used)
   app.setNotFoundHandler(refuseUnmatched(routes))
 }
 
-function serveRoute(app: FastifyInstance, service: Service, route: Route): void {
-  const prepared = prepare(route)
+function serveRoute(app: FastifyInstance, service: Service, route: PreparedRoute, routes: Incoming['routes']): void {
   const incoming = ({ id, raw, params, query, facts }: Request): Incoming => ({
     service,
-    route: prepared,
+    route,
+    routes,
     operationId: id as Id<'op'>,
     raw,
     params,

@@ -46,13 +46,17 @@ const viewersOnlyRead = 'Viewers can read, but cannot change anything. Ask a mem
 /** What can be decided by the route and the caller alone. */
 export function permit(route: Route, caller: Caller): void {
   const { operation, managesKeys, signsIn } = route
-  const needed = leastRole(route)
-  if (roles.indexOf(caller.role) > roles.indexOf(needed))
-    throw forbidden(needed === 'admin' ? 'Only admins can do this.' : viewersOnlyRead)
+  permitRole(route, caller)
   if (!mayCall(caller, operation)) throw scopeMissing(operation)
   // A session has its owner's rights: signing in would be a way around any other scope.
   if (signsIn && !isUnlimited(caller)) throw signInNeedsAll(operation)
   if (caller.tokenReplaced && (managesKeys || signsIn)) throw tokenReplaced(caller)
+}
+
+export function permitRole(route: Route, caller: Caller): void {
+  const needed = leastRole(route)
+  if (roles.indexOf(caller.role) > roles.indexOf(needed))
+    throw forbidden(needed === 'admin' ? 'Only admins can do this.' : viewersOnlyRead)
 }
 
 export function isPermitted(route: Route, caller: Caller): boolean {

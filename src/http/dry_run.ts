@@ -6,23 +6,25 @@ import { Closed, type Static } from './wire.ts'
 
 const Anything = (description: string) => Type.Unsafe<unknown>({ description })
 
+export const Difference = Closed(
+  {
+    resource: Type.String({ description: 'The id of what the change would create, change or delete.' }),
+    before: Type.Unsafe<object | null>({ type: ['object', 'null'], description: 'Null if it would be created.' }),
+    after: Type.Unsafe<object | null>({ type: ['object', 'null'], description: 'Null if it would be deleted.' }),
+  },
+  { title: 'Difference' },
+)
+export type Difference = Static<typeof Difference>
+
 /** The response to every change with `dry_run=true`. */
 export const DryRunResult = Closed(
   {
     response: Anything(
       'The body that the change would be answered with; null where it has none. Ids and times are not those of the change, and a token or secret that it would return is left out.',
     ),
-    differences: Type.Array(
-      Closed(
-        {
-          resource: Type.String({ description: 'The id of what the change would create, change or delete.' }),
-          before: Type.Unsafe<object | null>({ type: ['object', 'null'], description: 'Null if it would be created.' }),
-          after: Type.Unsafe<object | null>({ type: ['object', 'null'], description: 'Null if it would be deleted.' }),
-        },
-        { title: 'Difference' },
-      ),
-      { description: 'What the audit events of the change would say. Empty if it would change nothing.' },
-    ),
+    differences: Type.Array(Difference, {
+      description: 'What the audit events of the change would say. Empty if it would change nothing.',
+    }),
     impact: Type.Unsafe<null>({
       type: 'null',
       description: 'Null: which addresses the change would newly refuse or allow is not known.',
@@ -32,7 +34,6 @@ export const DryRunResult = Closed(
   { title: 'DryRunResult' },
 )
 type DryRunResult = Static<typeof DryRunResult>
-export type Difference = DryRunResult['differences'][number]
 
 /** Does the work of a change, and undoes it. Says what the change would have recorded. */
 export type Rehearse = <Done>(

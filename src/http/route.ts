@@ -32,6 +32,8 @@ export type InstallationSettings = {
   readonly loginSeconds: number
   /** The ids of all operations, which the scopes of keys are matched against. */
   readonly operations: readonly string[]
+  /** Those that only admins may call. */
+  readonly adminOperations: ReadonlySet<string>
   /** Public suffixes that belong to the operator. */
   readonly wildcardSuffixes: readonly string[]
   /** Why webhooks cannot be sent to a URL; completes the sentence 'url …'. */
@@ -52,6 +54,8 @@ export type Handling<Params, Query, Body> = {
   /** For the log: why the status of what is shown could not be read. */
   readonly noteStatusUnread: (reason: string) => void
   readonly domains: DomainService
+  /** Makes another change in the name of the same caller, for change sets. */
+  readonly makeChange: MakeChange
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params
@@ -63,6 +67,17 @@ export type Handling<Params, Query, Body> = {
   readonly ifMatch?: string
   readonly idempotencyKey?: string
 }
+
+/** One change of a change set: an operation, and what would be sent to it. */
+export type PlannedChange = {
+  readonly operation: string
+  /** Those of the path and of the query. */
+  readonly parameters?: Readonly<Record<string, string | number | boolean>>
+  readonly body?: object
+  readonly if_match?: string
+}
+/** `isProposal`: whether the scopes of the caller's key include it is not asked. */
+export type MakeChange = (db: DbPool, change: PlannedChange, isProposal: boolean) => Promise<Result<unknown>>
 
 /** Whether a flag of the query is set, for code that does not know the route's query. */
 export const isSet = (query: object, flag: string): boolean => Reflect.get(query, flag) === true
@@ -144,6 +159,8 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly onlyAsks?: true
   /** The field of the response that is a secret made by this very call. */
   readonly secret?: string
+  /** It cannot be one of several changes: it waits for other machines, or is about change sets. */
+  readonly alone?: true
   /** Its body holds the token, so it needs no other; a cookie that comes with it is not looked at. */
   readonly signsIn?: true
   /** Its success sets or clears the session cookie. */
@@ -166,6 +183,15 @@ export function leastRole({ access, method, openToViewers }: Route): Role {
 
 /** Every change can be tried: dry_run.ts says what that means. */
 const isChange = ({ method, onlyAsks }: Pick<Route, 'method' | 'onlyAsks'>): boolean => method !== 'GET' && !onlyAsks
+
+/**
+ * Whether it can be one of several changes that are kept, shown to others, and made later: not where the request or the
+ * response has a secret, or is about a session.
+ */
+export const canBePlanned = (route: Route): boolean =>
+  isChange(route) &&
+  !(route.alone || route.secret || route.signsIn || route.setsCookie || route.openToViewers) &&
+  !Object.values(route.body?.properties ?? {}).some((field) => Reflect.get(field as object, 'writeOnly') === true)
 
 /** One operation of the API. The server, openapi.json, the command line and the coverage tests all read these. */
 export const route = <

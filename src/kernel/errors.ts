@@ -171,6 +171,20 @@ export const errorCatalog = {
     cause: 'The change would leave the account without an active admin.',
     hint: 'Make another user an admin first.',
   },
+  ERR_CHANGE_REFUSED: {
+    cause:
+      'A change of the change set is refused, so none of them is made. `details.change` is its position, from 0, `details.operation` its operation, and `details.code` the error code that it would get by itself.',
+    hint: 'Correct this change with `PATCH /change_sets/{id}`. The message says what is wrong with it.',
+  },
+  ERR_CHANGE_SET_CONFLICT: {
+    cause:
+      'What the change set would change has been changed since the draft was made. `details.resources` has the ids. Nothing was changed.',
+    hint: 'Look at `POST /change_sets/{id}/preview`. If the changes are still right, send them again with `PATCH /change_sets/{id}`, and apply it.',
+  },
+  ERR_CHANGE_SET_APPLIED: {
+    cause: 'The change set has been applied, so it can neither be changed nor applied again.',
+    hint: 'Create another change set.',
+  },
   ERR_EMAIL_TAKEN: {
     cause: 'Another user of the account has this email address, in upper or lower case.',
     hint: 'Use another address, or change the other user.',

@@ -25,6 +25,7 @@ export const idPrefixes = {
   op: 'operation',
   idn: 'identity',
   ev: 'audit event',
+  chs: 'change set',
 } as const
 
 /** 'an API key', 'a user': for sentences. */

@@ -15,6 +15,7 @@ export const quotaKinds = {
   reserved_domains: { called: 'reserved domains', byDefault: 1_000 },
   tls_certificates: { called: 'uploaded certificates', byDefault: 1_000 },
   webhook_destinations: { called: 'webhook destinations', byDefault: 100 },
+  change_sets: { called: 'drafts of change sets', byDefault: 1_000 },
 } as const satisfies Record<string, { called: string; byDefault: number }>
 
 export type QuotaKind = keyof typeof quotaKinds

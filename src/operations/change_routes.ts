@@ -160,6 +160,7 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
     secret: resource.secret,
     tagged: true,
     managesKeys: resource.managesKeys,
+    ...(prepare && { alone: true }),
     errors: ['ERR_PRECONDITION_FAILED', 'ERR_IDEMPOTENCY_KEY_USED', ...errors],
     async handle(request) {
       const prepared = (await prepare?.(request, await existing(resource, request.db, request, false))) as Prepared

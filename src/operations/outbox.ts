@@ -26,6 +26,8 @@ export async function writeOutbox(
     with next as materialized (select next_generation() as generation), written as (
       insert into outbox (generation, account_id, key${column})
       select next.generation, ${accountId}, key${value} from next, unnest(${[...new Set(keys)]}::text[]) as key
+      -- Several changes of a change set may concern the same record.
+      on conflict (generation, key) do nothing
     )
     select generation from next`,
   )

@@ -4,6 +4,7 @@ import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
 import { cellRoutes } from './cells/routes.ts'
+import { changeSetRoutes } from './change_sets/routes.ts'
 import { commandSignInRoutes } from './command_sign_in/routes.ts'
 import { dashboardSessionRoutes } from './dashboard_session/routes.ts'
 import { edgeNodeRoutes } from './edge_nodes/routes.ts'
@@ -54,6 +55,7 @@ export const routes: readonly Route[] = [
   ...cellRoutes,
   ...callerRoutes,
   ...dashboardSessionRoutes,
+  ...changeSetRoutes,
   ...auditEventRoutes,
   ...webhookDestinationRoutes,
 ]

@@ -122,6 +122,13 @@ export const fixturesWith = (freshTcpPort: () => Promise<number>): Record<string
     ...annotations,
     ...newCertificate(['app.example.com']),
   })),
+  'change_sets.update': make('/change_sets', async () => ({
+    ...annotations,
+    changes: [
+      { operation: 'ip_policies.create', body: { description: 'one' } },
+      { operation: 'ip_policies.update', parameters: { id: '{{changes[0].id}}' }, body: {}, if_match: '*' },
+    ],
+  })),
   'webhook_destinations.update': make('/webhook_destinations', async () => ({
     ...annotations,
     url: 'https://example.com/hook',

@@ -10,6 +10,7 @@ import { poll } from '../harness/poll.ts'
 import { ofModules } from '../harness/route_modules.ts'
 import { backend, backendExpectations, failover, response, weighted } from './backends.ts'
 import { certificateBody, certificateExpectations } from './certificates.ts'
+import { changeSetExpectations } from './change_sets.ts'
 import type { Expectation, Make } from './expectation.ts'
 import { id, make } from './make.ts'
 
@@ -354,6 +355,7 @@ export const expectations: Record<string, Expectation> = {
     filters: { resource_id: bot, owner_id: bot, api_key_id: apiKey },
   },
 
+  ...changeSetExpectations,
   'webhook_destinations.create': { admin: 201, member: 403, body: newWebhook },
   'webhook_destinations.get': { admin: 200, member: 403, path: id(webhook) },
   'webhook_destinations.list': { admin: 200, member: 403, lists: webhook },

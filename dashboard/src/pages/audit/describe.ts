@@ -20,6 +20,7 @@ const nouns: Record<string, string> = {
   webhook_destinations: 'webhook',
   reserved_domains: 'domain',
   tls_certificates: 'certificate',
+  change_sets: 'change set',
 }
 /** Modules whose names are not words. */
 const modules: Record<string, string> = { ip_restriction: 'IP restriction' }
@@ -33,6 +34,7 @@ const verbs: Record<string, string> = {
   test: 'tested',
   replay: 'replayed events of',
   verify: 'verified',
+  apply: 'applied',
   replace_rules: 'replaced the rules of',
 }
 

@@ -1,0 +1,140 @@
+import type { IncomingMessage } from 'node:http'
+import type { DbPool } from '../db/pool.ts'
+import type { Caller } from '../identity/caller.ts'
+import type { Origin } from '../identity/origin.ts'
+import { invalidField, Refusal } from '../kernel/errors.ts'
+import type { Id } from '../kernel/ids.ts'
+import { checkIds, checkRepeatedId, permit, permitRole } from './checks.ts'
+import { maxJsonBytes } from './input/body.ts'
+import { parseQuery, type Validator, validator } from './input/validate.ts'
+import { type Repeated, splitReadOnly } from './read_only.ts'
+import type { RequestFacts } from './request_facts.ts'
+import { canBePlanned, type Handling, type PlannedChange, type Result, type Route } from './route.ts'
+import type { Service } from './service.ts'
+import { type DropDefaults, dropDefaults } from './vendor_clients.ts'
+import { Closed } from './wire.ts'
+
+export type PreparedRoute = Route & {
+  readonly checkQuery: Validator
+  readonly checkBody?: Validator
+  readonly dropDefaults: DropDefaults
+}
+/** A request, and what it takes to answer it. */
+export type Incoming = {
+  readonly service: Service
+  readonly route: PreparedRoute
+  /** By their operations. */
+  readonly routes: ReadonlyMap<string, PreparedRoute>
+  readonly operationId: Id<'op'>
+  readonly raw: IncomingMessage
+  readonly params: Record<string, string>
+  readonly query: Record<string, unknown>
+  readonly facts: RequestFacts
+}
+/** What was sent to an operation, checked. */
+export type Sent = {
+  readonly params: Record<string, Id>
+  readonly query: Record<string, unknown>
+  readonly body: unknown
+  readonly repeated: Repeated
+  readonly ifMatch?: string | undefined
+  readonly idempotencyKey?: string | undefined
+}
+
+const NoQuery = Closed({})
+
+export function prepare(route: Route): PreparedRoute {
+  if ((route.bodyLimitBytes ?? 0) > maxJsonBytes)
+    throw new Error(`${route.operation} reads JSON of more than ${maxJsonBytes} bytes`)
+  return {
+    ...route,
+    checkQuery: validator(route.query ?? NoQuery, 'query'),
+    dropDefaults: dropDefaults(route),
+    ...(route.body && { checkBody: validator(route.body, 'body') }),
+  }
+}
+
+export function checkedQuery(route: PreparedRoute, query: Record<string, unknown>): Record<string, unknown> {
+  const parsed = parseQuery(route.query ?? NoQuery, query)
+  route.checkQuery(parsed)
+  return parsed
+}
+
+export const nothingRepeated: Repeated = new Map()
+
+export const splitBody = ({ acceptsResponse, body, response }: Route, sent: unknown) =>
+  acceptsResponse ? splitReadOnly(body, response, sent) : { body: sent, repeated: nothingRepeated }
+
+export const originOf = ({ operationId, facts }: Incoming, { operation }: Route, caller: Caller): Origin => ({
+  ...{ accountId: caller.accountId, operation, operationId, caller, sourceIp: facts.sourceIp },
+})
+
+/** Calls the handler of the route. */
+export function handleOn(
+  db: DbPool,
+  incoming: Incoming,
+  route: Route,
+  caller: Caller,
+  { ifMatch, idempotencyKey, ...sent }: Sent,
+): Promise<Result<unknown>> {
+  const { service, facts } = incoming
+  const handling: Handling<Sent['params'], Sent['query'], unknown> = {
+    db,
+    clock: service.clock,
+    evaluate: service.evaluate,
+    settings: service.settings,
+    edges: service.edges,
+    noteStatusUnread: (reason) => {
+      facts.statusUnread = reason
+    },
+    domains: service.domains,
+    makeChange: (on, change, isProposal) => makeChange(on, incoming, caller, change, isProposal),
+    uri: (path) => service.publicUrl + path,
+    origin: originOf(incoming, route, caller),
+    caller,
+    ...sent,
+    ...(ifMatch !== undefined && { ifMatch }),
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+  }
+  return route.handle(handling)
+}
+
+/** The checks of a request, in the same order, for what comes in the body of another. */
+async function makeChange(
+  db: DbPool,
+  incoming: Incoming,
+  caller: Caller,
+  change: PlannedChange,
+  isProposal: boolean,
+): Promise<Result<unknown>> {
+  const route = incoming.routes.get(change.operation)
+  if (!route || !canBePlanned(route)) throw notForChangeSets(change.operation)
+  const { body, repeated } = splitBody(route, bodyOf(route, change))
+  const given = Object.entries(change.parameters ?? {}).map(([name, value]) => [name, String(value)] as const)
+  const isInPath = ([name]: readonly [string, string]) => Object.hasOwn(route.params ?? {}, name)
+  for (const name of ['dry_run', 'wait'])
+    if (change.parameters?.[name] !== undefined)
+      throw invalidField(name, 'belongs to the request that applies the change set')
+  const query = checkedQuery(route, Object.fromEntries(given.filter((each) => !isInPath(each))))
+  route.checkBody?.(body)
+  route.check?.(body, incoming.service.settings, false)
+  const params = Object.fromEntries(given.filter(isInPath))
+  checkRepeatedId(body, params)
+  if (isProposal) permitRole(route, caller)
+  else permit(route, caller)
+  return handleOn(db, incoming, route, caller, {
+    ...{ params: checkIds(route.params ?? {}, params), query, body, repeated, ifMatch: change.if_match },
+  })
+}
+
+function bodyOf(route: Route, { body }: PlannedChange): object | undefined {
+  if (body !== undefined && !route.body) throw invalidField('body', 'must be omitted: this operation has none')
+  return route.body ? (body ?? {}) : undefined
+}
+
+const notForChangeSets = (operation: string): Refusal =>
+  new Refusal(
+    'ERR_INVALID_FIELD',
+    `operation ${operation} cannot be part of a change set. Only changes without a secret can.`,
+    { details: { field: 'operation' } },
+  )

@@ -1,0 +1,123 @@
+import { hash } from 'node:crypto'
+import { type Db, type DbPool, many } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import type { Difference } from '../../http/dry_run.ts'
+import type { Handling, PlannedChange } from '../../http/route.ts'
+import { invalidField, Refusal } from '../../kernel/errors.ts'
+import { type Id, isId, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import type { Base } from './store.ts'
+
+type Request = Pick<Handling<unknown, unknown, unknown>, 'origin' | 'makeChange'>
+export type Made = {
+  /** For each change, the id of what it is about. */
+  readonly resources: (string | null)[]
+  readonly generation: number | undefined
+  readonly differences: Difference[]
+  readonly base: Base
+}
+
+/** Makes the changes one after the other, in the transaction that `db` is part of. The first refusal ends it. */
+export async function makeChanges(
+  db: DbPool,
+  { origin, makeChange }: Request,
+  changes: readonly PlannedChange[],
+  { isProposal }: { isProposal: boolean },
+): Promise<Made> {
+  const before = newUuid()
+  const resources: (string | null)[] = []
+  let generation: number | undefined
+  for (const [index, change] of changes.entries())
+    try {
+      const done = await makeChange(db, withIds(change, resources), isProposal)
+      resources.push(idIn(done.body) ?? change.parameters?.id?.toString() ?? null)
+      // Those of a dry run are below zero.
+      if (done.generation !== undefined && done.generation > 0) generation = done.generation
+    } catch (error) {
+      throw error instanceof Refusal ? refusedChange(error, index, change) : error
+    }
+  const differences = await differencesSince(db, origin, before, changes)
+  const base = { ...foundBy(differences), ...(await revisionsOf(db, origin, changes)) }
+  return { resources, generation, differences, base }
+}
+
+const idIn = (body: unknown): string | undefined => (body as { id?: string } | undefined)?.id
+
+const refusedChange = (refusal: Refusal, index: number, { operation }: PlannedChange): Refusal =>
+  new Refusal('ERR_CHANGE_REFUSED', `changes[${index}], ${operation}: ${refusal.message}`, {
+    details: { ...refusal.details, change: String(index), operation, code: refusal.code },
+    cause: refusal,
+  })
+
+const reference = /^\{\{changes\[(\d{1,3})\]\.id\}\}$/
+
+/** With the ids of what earlier changes created. */
+function withIds(change: PlannedChange, resources: readonly (string | null)[]): PlannedChange {
+  const text = (value: string): string => {
+    const index = reference.exec(value)?.[1]
+    if (index === undefined) return value
+    const id = resources[Number(index)]
+    if (id) return id
+    throw invalidField('changes', `has ${value}, which is not an earlier change with an id`)
+  }
+  const replaced = (value: unknown): unknown => {
+    if (typeof value === 'string') return text(value)
+    if (Array.isArray(value)) return value.map(replaced)
+    if (value === null || typeof value !== 'object') return value
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [text(name), replaced(each)]))
+  }
+  const { parameters, body } = change
+  return {
+    ...change,
+    ...(parameters && { parameters: replaced(parameters) as NonNullable<PlannedChange['parameters']> }),
+    ...(body && { body: replaced(body) as object }),
+  }
+}
+
+/** From the audit events that this transaction wrote. Their ids are later than one made before it, and the index finds them. */
+const differencesSince = (
+  db: Db,
+  { accountId, operationId }: Request['origin'],
+  before: Uuid,
+  changes: readonly PlannedChange[],
+): Promise<Difference[]> =>
+  many<Difference>(
+    db,
+    sql`
+    select resource_id as resource, before, after from audit_events
+    where account_id = ${accountId} and operation = any(${[...new Set(changes.map(({ operation }) => operation))]}::text[])
+      and id > ${before} and operation_id = ${operationId}
+    order by id`,
+  )
+
+/** How the first change of each resource found it. */
+function foundBy(differences: readonly Difference[]): Base {
+  const first = new Map<string, object | null>()
+  for (const { resource, before } of differences) if (!first.has(resource)) first.set(resource, before)
+  return Object.fromEntries(
+    [...first].flatMap(([resource, before]) =>
+      before ? [[resource, hash('sha256', JSON.stringify(before))] as const] : [],
+    ),
+  )
+}
+
+/**
+ * The audit event of a rule set has only the number of rules. The revision of the policy rises with each change of them, so
+ * after the same changes it is the same, unless others have changed some.
+ */
+async function revisionsOf(db: Db, { accountId }: Request['origin'], changes: readonly PlannedChange[]): Promise<Base> {
+  const named = changes
+    .filter(({ operation }) => /^ip_policies\.\w+_rules$/.test(operation))
+    .flatMap(({ parameters }) => (isId('ipp', String(parameters?.id)) ? [parameters?.id as Id<'ipp'>] : []))
+  if (named.length === 0) return {}
+  const rows = await many<{ id: Uuid; revision: number }>(
+    db,
+    sql`select id, revision from ip_policies where account_id = ${accountId} and id = any(${named.map(toUuid)})`,
+  )
+  return Object.fromEntries(rows.map(({ id, revision }) => [`${toId('ipp', id)} rules`, String(revision)]))
+}
+
+/** The ids of what has changed between the two. */
+export const conflictsOf = (base: Base, found: Base): string[] => {
+  const changed = [...Object.keys(base), ...Object.keys(found)].filter((key) => base[key] !== found[key])
+  return [...new Set(changed.map((key) => key.replace(/ .*/, '')))]
+}

@@ -1,0 +1,174 @@
+import { rehearse, together } from '../../db/transaction.ts'
+import { type Handling, type PlannedChange, type Route, route } from '../../http/route.ts'
+import { Closed, Wait } from '../../http/wire.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { getRoute, listRoute } from '../../operations/read_routes.ts'
+import { existing, type Resource } from '../../operations/resource.ts'
+import { conflictsOf, makeChanges } from './make.ts'
+import {
+  ChangeSet,
+  ChangeSetCreate,
+  ChangeSetPreview,
+  ChangeSetQuery,
+  ChangeSetSummary,
+  ChangeSetUpdate,
+} from './schema.ts'
+import {
+  type ChangeSetRow,
+  deleteChangeSet,
+  findChangeSet,
+  insertChangeSet,
+  listChangeSets,
+  markApplied,
+  updateChangeSet,
+} from './store.ts'
+import { stableChangeSetFields, toChangeSet, toSummary } from './view.ts'
+
+const changeSets: Resource<{ id: 'chs' }, ChangeSetRow, typeof ChangeSet> = {
+  name: 'change_sets',
+  quota: 'change_sets',
+  path: '/change_sets',
+  params: { id: 'chs' },
+  shape: ChangeSet,
+  view: toChangeSet,
+  find: findChangeSet,
+  stableFields: stableChangeSetFields,
+}
+
+const summaries: Resource<{ id: 'chs' }, ChangeSetRow, typeof ChangeSetSummary> = {
+  ...{ name: changeSets.name, path: changeSets.path, params: changeSets.params },
+  shape: ChangeSetSummary,
+  view: toSummary,
+  find: findChangeSet,
+}
+
+/** Whose handler works, with all that it calls, in one transaction: all changes are made, or none. */
+const whole = (made: Route): Route => ({
+  ...made,
+  // It may contain rule sets, and holds the locks of all of its changes.
+  heavy: 'rule_set',
+  alone: true,
+  handle: (request) => together(request.db, (db) => made.handle({ ...request, db })),
+})
+
+type Request = Pick<Handling<unknown, unknown, unknown>, 'db' | 'origin' | 'makeChange' | 'settings'>
+
+/** The changes as they are kept. They are tried first, so that a draft that cannot be applied is refused at once. */
+async function planned(request: Request, changes: readonly PlannedChange[]) {
+  const { base } = await rehearse(request.db, (db) => makeChanges(db, request, changes, { isProposal: true }))
+  const admins_only = changes.some(({ operation }) => request.settings.adminOperations.has(operation))
+  return { changes, base, admins_only }
+}
+
+function refuseApplied({ state }: ChangeSetRow): void {
+  if (state !== 'draft')
+    throw new Refusal('ERR_CHANGE_SET_APPLIED', 'This change set has been applied. Create another one.')
+}
+const permit = (_tx: unknown, _caller: unknown, row: ChangeSetRow) => refuseApplied(row)
+
+const conflict = (resources: readonly string[]): Refusal =>
+  new Refusal(
+    'ERR_CHANGE_SET_CONFLICT',
+    `Changed since the draft was made: ${resources.slice(0, 10).join(', ')}${resources.length > 10 ? ` and ${resources.length - 10} more` : ''}. Nothing was changed. Look at the preview, then send the changes again.`,
+    { details: { resources: resources.join(', ') } },
+  )
+
+const bodyLimitBytes = 1024 * 1024
+
+const apply = actionRoute(changeSets, {
+  verb: 'apply',
+  summary: 'Apply a change set: make all of its changes in one transaction, or none',
+  access: 'anyone',
+  adminsOnly: 'apply changes that only admins can make',
+  body: Closed({}),
+  errors: ['ERR_CHANGE_REFUSED', 'ERR_CHANGE_SET_CONFLICT', 'ERR_CHANGE_SET_APPLIED'],
+  permit,
+  async apply(tx, request, before) {
+    const made = await makeChanges(request.db, request, before.changes, { isProposal: false })
+    const conflicts = conflictsOf(before.base, made.base)
+    if (conflicts.length) throw conflict(conflicts)
+    return markApplied(tx, request.caller, before.id, made)
+  },
+  audited: () => ({}),
+})
+
+export const changeSetRoutes = [
+  whole(
+    createRoute(changeSets, {
+      summary: 'Create a change set. Its changes are tried and undone, and nothing is changed until it is applied',
+      access: 'anyone',
+      body: ChangeSetCreate,
+      bodyLimitBytes,
+      errors: ['ERR_CHANGE_REFUSED'],
+      insert: async (tx, request) =>
+        insertChangeSet(tx, request.caller, {
+          ...newAnnotations(request.body),
+          ...(await planned(request, request.body.changes)),
+        }),
+    }),
+  ),
+  getRoute(changeSets, { access: 'anyone' }),
+  listRoute(summaries, {
+    summary: 'List change sets, newest first, without their changes',
+    access: 'anyone',
+    field: 'change_sets',
+    query: ChangeSetQuery,
+    select: listChangeSets,
+  }),
+  whole(
+    updateRoute(changeSets, {
+      access: 'anyone',
+      body: ChangeSetUpdate,
+      bodyLimitBytes,
+      errors: ['ERR_CHANGE_REFUSED', 'ERR_CHANGE_SET_APPLIED'],
+      permit,
+      apply: async (tx, request, before) =>
+        updateChangeSet(tx, request.caller, before.id, {
+          ...(request.body.changes ? await planned(request, request.body.changes) : before),
+          ...patchedAnnotations(before, request.body),
+        }),
+    }),
+  ),
+  route({
+    operation: 'change_sets.preview',
+    summary: 'Preview a change set: what its changes would do now, and what has changed since the draft was made',
+    method: 'POST',
+    path: '/change_sets/:id/preview',
+    params: { id: 'chs' },
+    body: Closed({}),
+    success: 200,
+    response: ChangeSetPreview,
+    access: 'anyone',
+    onlyAsks: true,
+    heavy: 'rule_set',
+    errors: ['ERR_CHANGE_REFUSED', 'ERR_CHANGE_SET_APPLIED'],
+    async handle(request) {
+      const row = await existing(changeSets, request.db, request, false)
+      refuseApplied(row)
+      const { differences, base } = await rehearse(request.db, (db) =>
+        makeChanges(db, request, row.changes, { isProposal: true }),
+      )
+      return { body: { differences, conflicts: conflictsOf(row.base, base) } }
+    },
+  }),
+  {
+    ...whole({
+      ...apply,
+      async handle(request) {
+        const { generation: _, ...result } = await apply.handle(request)
+        const { generation } = result.body as ChangeSet
+        return { ...result, ...(generation !== null && { generation }) }
+      },
+    }),
+    query: Closed({ ...apply.query.properties, wait: Wait }),
+  },
+  deleteRoute(changeSets, {
+    summary: 'Delete a draft',
+    access: 'anyone',
+    errors: ['ERR_CHANGE_SET_APPLIED'],
+    permit,
+    remove: (tx, { caller }, before) => deleteChangeSet(tx, caller, before.id),
+  }),
+]

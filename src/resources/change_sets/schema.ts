@@ -1,0 +1,111 @@
+import { Type } from 'typebox'
+import { Difference } from '../../http/dry_run.ts'
+import {
+  Annotations,
+  AnnotationsShown,
+  BeforeId,
+  Closed,
+  Filter,
+  Id,
+  PageParameters,
+  PathId,
+  type Static,
+  Timestamp,
+  TimestampOrNull,
+  Uri,
+} from '../../http/wire.ts'
+
+export const maxChanges = 500
+
+const PlannedChange = Closed(
+  {
+    operation: Type.String({
+      'x-maxBytes': 100,
+      examples: ['ip_policies.create'],
+      description:
+        'The id of an operation that changes something. Operations whose request or response has a secret cannot be part of a change set.',
+    }),
+    parameters: Type.Optional(
+      Type.Unsafe<Record<string, string | number | boolean>>({
+        type: 'object',
+        maxProperties: 20,
+        additionalProperties: { type: ['string', 'number', 'boolean'], 'x-maxBytes': 2048 },
+        examples: [{ id: 'ipp_01kajv8f2xe5pva4n2zqk5m3sd' }],
+        description: 'The parameters of its path and query, by name.',
+      }),
+    ),
+    body: Type.Optional(
+      Type.Unsafe<object>({
+        type: 'object',
+        additionalProperties: true,
+        description:
+          'The body that would be sent to it. `"{{changes[0].id}}"`, here or as a parameter, stands for the id of what the first change creates.',
+      }),
+    ),
+    if_match: Type.Optional(
+      Type.String({ 'x-maxBytes': 255, description: 'The ETag that the resource must have when the change is made.' }),
+    ),
+  },
+  { title: 'PlannedChange' },
+)
+
+const Changes = Type.Array(PlannedChange, {
+  minItems: 1,
+  maxItems: maxChanges,
+  description: 'In the order in which they are made.',
+})
+
+export const ChangeSetCreate = Closed({ ...Annotations, changes: Changes })
+export const ChangeSetUpdate = Closed({ id: PathId('chs'), ...Annotations, changes: Type.Optional(Changes) })
+
+const states = ['draft', 'applied'] as const
+const State = Type.Unsafe<(typeof states)[number]>({ type: 'string', enum: [...states] })
+const IdOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+
+const summary = {
+  id: Id('chs'),
+  uri: Uri,
+  ...AnnotationsShown,
+  created_at: Timestamp,
+  state: State,
+  operations: Type.Array(Type.String(), { description: 'The operation of each change.' }),
+  author_id: Type.String({ description: 'The user or bot that created it.' }),
+  applied_at: TimestampOrNull('When its changes were made. Null: they were not.'),
+  applied_by_id: IdOrNull('The user or bot that applied it.'),
+  generation: Type.Unsafe<number | null>({
+    type: ['integer', 'null'],
+    description: 'The generation of all of its changes that concern edge nodes. Null: there are none.',
+  }),
+}
+export const ChangeSetSummary = Closed(summary, { title: 'ChangeSetSummary' })
+export const ChangeSet = Closed(
+  {
+    ...summary,
+    changes: Changes,
+    applied_resources: Type.Unsafe<(string | null)[] | null>({
+      type: ['array', 'null'],
+      items: { type: ['string', 'null'] },
+      description: 'For each change, the id of what it created, changed or deleted. Null until it is applied.',
+    }),
+  },
+  { title: 'ChangeSet' },
+)
+export type ChangeSet = Static<typeof ChangeSet>
+
+export const ChangeSetQuery = Closed({
+  ...PageParameters,
+  before_id: BeforeId('chs'),
+  state: Filter(State, 'Return only change sets in this state.'),
+})
+export type ChangeSetQuery = Static<typeof ChangeSetQuery>
+
+export const ChangeSetPreview = Closed(
+  {
+    differences: Type.Array(Difference, { description: 'What the audit events of its changes would say.' }),
+    conflicts: Type.Array(Type.String(), {
+      description:
+        'Ids of resources that were changed since the draft was made. As long as there are any, it cannot be applied.',
+    }),
+  },
+  { title: 'ChangeSetPreview' },
+)

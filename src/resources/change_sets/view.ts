@@ -1,0 +1,33 @@
+import { hash } from 'node:crypto'
+import { toId } from '../../kernel/ids.ts'
+import { shownAnnotations } from '../../operations/annotations.ts'
+import type { ChangeSet } from './schema.ts'
+import type { ChangeSetRow } from './store.ts'
+
+export function toSummary(row: ChangeSetRow, uri: (path: string) => string) {
+  const id = toId('chs', row.id)
+  return {
+    id,
+    uri: uri(`/change_sets/${id}`),
+    created_at: row.created_at,
+    ...shownAnnotations(row),
+    state: row.state,
+    operations: [...row.operations],
+    author_id: row.author_id,
+    applied_at: row.applied_at,
+    applied_by_id: row.applied_by,
+    generation: row.generation,
+  }
+}
+
+export const toChangeSet = (row: ChangeSetRow, uri: (path: string) => string): ChangeSet => ({
+  ...toSummary(row, uri),
+  changes: [...row.changes],
+  applied_resources: row.applied_resources && [...row.applied_resources],
+})
+
+/** The audit has an event for each change that is made, so a hash of the changes is enough for that of the set. */
+export const stableChangeSetFields = ({ changes, ...fields }: ChangeSet): object => ({
+  ...fields,
+  changes_sha256: hash('sha256', JSON.stringify(changes)),
+})
