@@ -1,7 +1,7 @@
 import { publicKeyPattern } from '../distribution/delivery.ts'
 import { readJson } from '../http/input/body.ts'
+import { limitReached } from '../http/limits/rate_limits.ts'
 import type { PlainAnswer, PlainRequest, PlainRoute } from '../http/plain.ts'
-import { limitReached } from '../http/rate_limits.ts'
 import type { Service } from '../http/service.ts'
 import { forbidden, invalidField, Refusal } from '../kernel/errors.ts'
 import { listSigningKeys } from '../publisher/signing_keys.ts'

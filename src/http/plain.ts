@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Id } from '../kernel/ids.ts'
 import { type Address, formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
-import { limitReached } from './rate_limits.ts'
+import { limitReached } from './limits/rate_limits.ts'
 import type { RequestFacts } from './request_facts.ts'
 import type { Service } from './service.ts'
 

@@ -3,7 +3,7 @@ import { type ErrorCode, type FieldError, Refusal } from '../kernel/errors.ts'
 import { Crowded } from '../kernel/flow/gate.ts'
 import type { Id } from '../kernel/ids.ts'
 import { beyondQuota, excessIn, quotaConstraint } from '../kernel/quota_refusal.ts'
-import { retryAfterSeconds } from './heavy.ts'
+import { retryAfterSeconds } from './limits/heavy.ts'
 import { statuses } from './statuses.ts'
 
 export type ErrorBody = {

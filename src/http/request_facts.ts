@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../identity/caller.ts'
 import type { Id } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
-import type { Turn } from './heavy.ts'
+import type { Turn } from './limits/heavy.ts'
+import type { LimitUse } from './limits/rate_limits.ts'
 import type { Metrics } from './metrics/metrics.ts'
-import type { LimitUse } from './rate_limits.ts'
 
 /** What is known of a request. The checks fill it in as they pass; the response and the log line read it. */
 export type RequestFacts = {

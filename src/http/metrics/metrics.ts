@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { DbPool } from '../../db/pool.ts'
 import type { EventStreams } from '../event_stream.ts'
-import type { HeavyOperations } from '../heavy.ts'
+import type { HeavyOperations } from '../limits/heavy.ts'
 import { type AcmeMetrics, acmeMetrics } from './acme.ts'
 import { type BackupMetrics, backupMetrics } from './backup.ts'
 import { type DomainMetrics, domainMetrics } from './domains.ts'

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { accountRequestsPerMinute } from '../../http/rate_limits.ts'
+import { accountRequestsPerMinute } from '../../http/limits/rate_limits.ts'
 import { type Handling, route } from '../../http/route.ts'
 import { Closed, Id, Ref, TimestampOrNull } from '../../http/wire.ts'
 import { type Role, roles } from '../../identity/caller.ts'

@@ -1,9 +1,9 @@
-import type { Caller } from '../identity/caller.ts'
-import { createFailureLimiter } from '../identity/failure_limiter.ts'
-import type { Clock } from '../kernel/clock.ts'
-import { Refusal } from '../kernel/errors.ts'
-import { type Allowance, createRateLimiter, type RateLimit } from '../kernel/flow/rate_limiter.ts'
-import type { Address } from '../kernel/ip/address.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { createFailureLimiter } from '../../identity/failure_limiter.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { type Allowance, createRateLimiter, type RateLimit } from '../../kernel/flow/rate_limiter.ts'
+import type { Address } from '../../kernel/ip/address.ts'
 
 /** A limit that a request came under, and what is left of it. */
 export type LimitUse = {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
-import { Refusal } from '../kernel/errors.ts'
-import { Crowded, createGate, type Gate } from '../kernel/flow/gate.ts'
-import { maxJsonBytes } from './input/body.ts'
+import { Refusal } from '../../kernel/errors.ts'
+import { Crowded, createGate, type Gate } from '../../kernel/flow/gate.ts'
+import { maxJsonBytes } from '../input/body.ts'
 
 /**
  * Operations that can take seconds of the process or the database. A route says which kind it is (`heavy`), and that is
