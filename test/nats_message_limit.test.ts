@@ -15,11 +15,13 @@ const edge = await installation.startEdge()
 /** 8,190 bytes in 2,730 characters. */
 const body = '漢'.repeat(2_730)
 
-async function addSite(account: typeof admin, host: string): Promise<void> {
+/** Resolves to the path of its route. */
+async function addSite(account: typeof admin, host: string, modules: object = {}): Promise<string> {
   const { body: backend } = await account('POST', '/backends/http_response', { status_code: 200, body })
   const { body: site } = await account('POST', '/edges/https', { hostports: [`${host}:443`] })
-  const route = { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } }
-  await account('POST', `/edges/https/${site.id}/routes`, route)
+  const route = { match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id }, ...modules }
+  const { body: made } = await account('POST', `/edges/https/${site.id}/routes`, route)
+  return `/edges/https/${site.id}/routes/${made.id}`
 }
 const { origin } = processes[0] as ServeProcess
 const warnings = async (): Promise<string[]> =>
@@ -45,6 +47,8 @@ test('changes that are larger together than one message, in bytes of their text,
 test('a policy that is too large for NATS is named and not sent; changes of other accounts go on', async () => {
   const owner = await newAccount()
   const { body: policy } = await owner('POST', '/ip_policies', {})
+  const route = await addSite(owner, 'guarded.example', { ip_restriction: { ip_policy_ids: [policy.id] } })
+  const stateOfRoute = async () => (await owner('GET', route)).body.status
   const rules = Array.from({ length: 20_000 }, (_, index) => `allow 10.${index >> 8}.${index & 255}.0/25`)
   await owner('PUT', `/ip_policies/${policy.id}/rules`, undefined, {
     rawBody: rules.join('\n'),
@@ -71,6 +75,9 @@ test('a policy that is too large for NATS is named and not sent; changes of othe
   const [warning = ''] = await warnings()
   assert.match(warning, new RegExp(`^cannot send policy\\.${policy.id}; edge nodes keep what they have: it needs NATS`))
   assert.equal(await heldBack(), 1)
+  const { state, code, reason } = await stateOfRoute()
+  assert.deepEqual([state, code], ['degraded', 'record_withheld'])
+  assert.match(reason, /^The control plane cannot send it to edge nodes: it needs NATS messages of/)
   // A process that takes over, or answers in its place, knows as much.
   const second = await installation.startProcess()
   assert.equal(
@@ -90,4 +97,5 @@ test('a policy that is too large for NATS is named and not sent; changes of othe
   })
   assert.equal(smaller.headers.get('service-applied'), '1/1', smaller.text)
   assert.deepEqual([await warnings(), await heldBack(), (await status(owner)).applied_nodes], [[], 0, 1])
+  await poll(stateOfRoute, ({ state }) => state === 'up')
 })

@@ -127,7 +127,7 @@ function readFacts({ db, caller, clock }: HealthRequest, nodes: readonly EdgeNod
       array(select name from cells where is_placed(${accountId}, id)) as cells,
       ${rowsAsJson(sql`
         select id, cells from edges where account_id = ${accountId} and id = any(${edges.map(toUuid)}::uuid[])`)} as edges,
-      ${rowsAsJson(sql`select key, reason from withheld_records where key = any(${keys})`)} as withheld,
+      ${rowsAsJson(sql`select key, min(reason) as reason from unsent_records where key = any(${keys}) group by key`)} as withheld,
       ${rowsAsJson(sql`
         select ${backendColumns(
           accountId,
