@@ -29,6 +29,10 @@ const modules: Record<string, object> = {
   control: {},
   request_headers: { headers },
   response_headers: { response_headers: headers },
+  user_agent_filter: {
+    user_agent_filter: { allow: [], deny: ['curl/', 'scrapy', 'python-requests'], mode: 'enforce' },
+  },
+  methods: { methods: { allow: ['GET', 'HEAD'], deny: [], mode: 'enforce' } },
   rate_limit: { rate_limit: { requests: 1_000_000, per_seconds: 3_600, key: 'source', mode: 'enforce' } },
   redirect: {
     redirect: { to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },

@@ -12,8 +12,8 @@ export const requestOutcomes = ['allowed', 'refused', 'warned', 'limited', 'fail
 /** Why a request did not get what it asked for, by outcome. Allowed ones have none, and warnings of restrictions name those instead. */
 export const requestReasons = {
   allowed: [],
-  warned: ['rate_limit'],
-  refused: ['policy', 'restriction'],
+  warned: ['user_agent_filter', 'methods', 'rate_limit'],
+  refused: ['policy', 'restriction', 'user_agent_filter', 'methods'],
   limited: ['source', 'edge', 'account', 'websockets', 'rate_limit'],
   /** First what the edge answers by itself, then what upstreams do, then what clients do. */
   failed: [
@@ -114,3 +114,7 @@ export const isEdgeRequest = (sent: unknown): sent is EdgeRequest =>
 
 const isReasonOf = (outcome: RequestOutcome, reason: RequestReason): boolean =>
   requestReasons[outcome].some((each) => each === reason)
+
+/** Its address was refused. Filters of routes refuse for other reasons, which say nothing about restrictions. */
+export const isAddressRefused = ({ outcome, reason }: Pick<EdgeRequest, 'outcome' | 'reason'>): boolean =>
+  outcome === 'refused' && (reason === 'policy' || reason === 'restriction')

@@ -1,15 +1,23 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
+import { filterLimits, filterModes, methodsFault, userAgentFault } from '../kernel/edge/filters.ts'
 import { rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
 import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
 
 const Closed = <P extends TProperties>(properties: P): TObject<P> =>
   Type.Object(properties, { additionalProperties: false })
 
+const Filter = (textBytes: number) => {
+  const Entries = Type.Array(Type.String({ maxLength: textBytes }), { maxItems: filterLimits.entries })
+  return Closed({ allow: Entries, deny: Entries, mode: Type.Enum([...filterModes]) })
+}
+
 /**
  * The modules of a route whose settings nodes receive as they are kept, in the order in which they act. A module that is absent
  * or disabled is missing from the record. Maps, parts of entries and tests come from this table.
  */
 export const RouteModules = {
+  user_agent_filter: Type.Optional(Type.Refine(Filter(filterLimits.textBytes), (filter) => !userAgentFault(filter))),
+  methods: Type.Optional(Type.Refine(Filter(filterLimits.methodBytes), (filter) => !methodsFault(filter))),
   rate_limit: Type.Optional(
     Closed({
       requests: Type.Integer({ minimum: 1, maximum: rateLimitMost.requests }),

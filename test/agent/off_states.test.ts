@@ -12,7 +12,7 @@ import { make } from '../harness/fixtures.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
 import { poll } from '../harness/poll.ts'
 import { type Line, receiveAccessLog } from '../second_opinion/access_log.ts'
-import { get, startHttpUpstream } from './http_harness.ts'
+import { type Get, get, startHttpUpstream } from './http_harness.ts'
 
 const moduleStates = ['absent', 'disabled', 'enabled'] as const
 const policyStates = ['missing', 'empty', 'large'] as const
@@ -72,7 +72,17 @@ function expectedOf({ restriction, asked, ipRestriction, policy, backend, header
   const isFramed = answer === 'enabled'
   const isRefused =
     (ipRestriction === 'enabled' && policy !== 'large') || (restriction === 'enforce' && asked !== 'large')
-  if (isRefused) return { status: 403, again: 403, outcome: 'refused', isRewritten: false, isFramed, tcp: '' }
+  if (isRefused)
+    return {
+      status: 403,
+      again: 403,
+      byAgent: 403,
+      byMethod: 403,
+      outcome: 'refused',
+      isRewritten: false,
+      isFramed,
+      tcp: '',
+    }
   const outcome = restriction === 'warn' && asked !== 'large' ? 'warned' : 'allowed'
   const tcp = backend === 'enabled' ? 'HTTP/1.1 200' : ''
   const [status, end, isForwarded] =
@@ -82,7 +92,18 @@ function expectedOf({ restriction, asked, ipRestriction, policy, backend, header
         ? [200, outcome, true]
         : [503, 'failed', false]
   const again = modules.rate_limit === 'enabled' ? 429 : status
-  return { status, again, outcome: end, isRewritten: isForwarded && headers === 'enabled', isFramed, tcp }
+  const byAgent = modules.user_agent_filter === 'enabled' ? 403 : again
+  const byMethod = modules.methods === 'enabled' ? 405 : again
+  return {
+    status,
+    again,
+    byAgent,
+    byMethod,
+    outcome: end,
+    isRewritten: isForwarded && headers === 'enabled',
+    isFramed,
+    tcp,
+  }
 }
 
 const log = await receiveAccessLog({ after })
@@ -103,6 +124,8 @@ const moduleOf = (name: string, state: ModuleState, fields: object): object =>
   state === 'absent' ? {} : { [name]: { enabled: state === 'enabled', ...fields } }
 
 const settings: Record<RouteModuleName, object> = {
+  user_agent_filter: { deny: ['Bad Agent'] },
+  methods: { allow: ['GET'] },
   rate_limit: { requests: 1, per_seconds: 3600 },
   redirect: { to: 'https://new.example', status_code: 307 },
 }
@@ -182,12 +205,12 @@ const dial = ({ to, port }: Placed['tcp']): Promise<string> =>
   })
 
 /** After at least one in the same hour: with it begins a window of the limit. */
-async function statusOfAnother(host: string, path: string): Promise<number> {
+async function statusOfAnother(host: string, path: string, more: Get = {}): Promise<number> {
   const hour = () => hourOf(Date.now())
   for (;;) {
     const began = hour()
     await get(node, { host, path })
-    const { status } = await get(node, { host, path })
+    const { status } = await get(node, { host, path, ...more })
     if (hour() === began) return status
   }
 }
@@ -226,6 +249,8 @@ test('modules that are absent, disabled and enabled, with policies that are miss
     const told = {
       status: answer.status,
       again: await statusOfAnother(host, path),
+      byAgent: await statusOfAnother(host, path, { headers: ['User-Agent: a bad agent/1'] }),
+      byMethod: await statusOfAnother(host, path, { method: 'DELETE' }),
       outcome: line?.['gatehouse.outcome'],
       isRewritten: isAdded,
       isFramed: /^x-frame-options: DENY\r?$/im.test(answer.head),

@@ -80,6 +80,9 @@ test('what an account of the vendor has is the same after import and apply, or o
     add: { 'X-Frame-Options': 'DENY' },
     remove: ['X-Powered-By'],
   })
+  assert.deepEqual(route('/api').user_agent_filter, {
+    ...{ enabled: true, allow: [], deny: ['curl/', '(bad.bot'], mode: 'enforce' },
+  })
   assert.deepEqual([route('/api').backend.enabled, route('/api').ip_restriction.enabled], [true, false])
   // What only signed-in people could reach must not be open, and must not fall to the wider route.
   assert.deepEqual([route('/admin').backend.enabled, route('/admin').ip_restriction.enabled], [false, true])

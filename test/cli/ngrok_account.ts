@@ -156,6 +156,7 @@ export const vendorAccount: Record<string, { field: string; rows: Row[] }> = {
             backend: backendModule('bkdst', 2),
             ip_restriction: { ...restricted(1, 2), enabled: false },
             compression: { enabled: true },
+            user_agent_filter: { enabled: true, allow: [], deny: ['(?i)curl/', '\\(bad\\.bot'] },
             request_headers: {
               enabled: true,
               add: { 'X-Env': 'prod', 'X-Client': ['$', '{conn.client_ip}'].join('') },

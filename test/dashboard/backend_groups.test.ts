@@ -114,9 +114,26 @@ test('a maintenance page is the last resort of a failover backend that a route u
   await dialog.getByText(`still used by ${route.id}`).waitFor()
 })
 
-test('the rate limit and the redirect of a route are set, changed and deleted', async () => {
+test('the filters, the rate limit and the redirect of a route are set, changed and deleted', async () => {
   const moduleOf = async (name: string) => (await admin('GET', `${routes}/${route.id}`)).body[name]
   await page.goto(`${origin}/dashboard/edges/${edge.id}`)
+  await page.getByRole('button', { name: /^Change the methods of/ }).click()
+  await dialog.getByLabel('Only these').fill('trace')
+  await dialog.getByText('An entry must not be CONNECT or TRACE').waitFor()
+  await dialog.getByLabel('Only these').fill('get\nHEAD')
+  await assertAccessible()
+  await save('Save')
+  await page.getByText('Only GET, HEAD').waitFor()
+  assert.deepEqual(await moduleOf('methods'), { enabled: true, allow: ['GET', 'HEAD'], deny: [], mode: 'enforce' })
+  await page.getByRole('button', { name: /^Change the user agent filter of/ }).click()
+  await dialog.getByLabel('Not if it contains').fill('curl/\nBad Bot')
+  await dialog.getByLabel('Other requests').selectOption('warn')
+  await save('Save')
+  await page.getByText('Not curl/, Bad Bot: warns only').waitFor()
+  const filter = { enabled: true, allow: [], deny: ['curl/', 'Bad Bot'], mode: 'warn' }
+  assert.deepEqual(await moduleOf('user_agent_filter'), filter)
+
+  await page.reload()
   await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
   await dialog.getByLabel('Requests', { exact: true }).fill('0')
   await dialog.getByText('It must be a number from 1 to 1,000,000.').waitFor()

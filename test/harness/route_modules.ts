@@ -20,6 +20,39 @@ type Sample<Settings> = {
 
 /** Each module whose settings are all there is to it. Tests of everything that has modules use these. */
 export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<RouteModuleSettings[Name]>> } = {
+  user_agent_filter: {
+    least: { deny: ['curl/'] },
+    shown: { allow: [], deny: ['curl/'], mode: 'enforce' },
+    whole: { allow: ['Example App/'], deny: ['scrapy'], mode: 'warn' },
+    record: { allow: ['Example App/'], deny: ['curl/'], mode: 'enforce' },
+    faults: [
+      [{}, 'allow'],
+      [{ deny: [''] }, 'deny[0]'],
+      [{ deny: ['ok', 'line\nend'] }, 'deny[1]'],
+      [{ deny: ['\u00e4'] }, 'deny[0]'],
+      [{ deny: ['x'.repeat(65)] }, 'deny[0]'],
+      [{ allow: ['Curl', 'cURL'] }, 'allow[1]'],
+      [{ deny: Array.from({ length: 31 }, (_, index) => `x${index}`) }, 'deny'],
+      [{ deny: ['x'], mode: 'off' }, 'mode'],
+    ],
+    because: 'a route may refuse clients by their User-Agent',
+  },
+  methods: {
+    least: { allow: ['GET'] },
+    shown: { allow: ['GET'], deny: [], mode: 'enforce' },
+    whole: { allow: ['GET', 'PURGE'], deny: ['DELETE'], mode: 'warn' },
+    record: { allow: ['GET'], deny: ['DELETE'], mode: 'enforce' },
+    faults: [
+      [{}, 'allow'],
+      [{ allow: ['get'] }, 'allow[0]'],
+      [{ allow: ['GET', 'GET'] }, 'allow[1]'],
+      [{ allow: ['GET', 'TRACE'] }, 'allow[1]'],
+      [{ deny: ['A B'] }, 'deny[0]'],
+      [{ deny: ['X'.repeat(33)] }, 'deny[0]'],
+      [{ allow: ['GET'], mode: 'log' }, 'mode'],
+    ],
+    because: 'a route may accept only some methods',
+  },
   rate_limit: {
     least: { requests: 100, per_seconds: 60 },
     shown: { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },

@@ -67,6 +67,14 @@ const sound: Record<string, readonly Wrong[]> = {
   'route.value.headers': ['null'],
   'route.value.response_headers': mayGo,
   ...Object.fromEntries(routeModuleNames.map((name) => [`route.value.${name}`, mayGo])),
+  ...Object.fromEntries(
+    ['allow', 'deny'].flatMap((list) => [
+      [`route.value.methods.${list}`, listed],
+      [`route.value.methods.${list}.*`, mayGo],
+      [`route.value.user_agent_filter.${list}`, listed],
+      [`route.value.user_agent_filter.${list}.*`, ['missing', 'format', 'path', 'prototype', 'space']],
+    ]),
+  ),
   'route.value.redirect.keep_path': flag,
   'route.value.redirect.keep_query': flag,
   ...Object.fromEntries(

@@ -207,6 +207,12 @@ function responseHeadersModule({ random }: World): object | null {
   return { enabled: enabled(random), add, remove }
 }
 
+const filterModule = ({ random }: World, entries: readonly string[]): object | null => {
+  const [allow, deny] = [some(random, entries, 0), some(random, entries, 1)]
+  const lists = pick(random, [{ deny }, { allow: deny }, { allow, deny }])
+  return random(8) ? null : { enabled: enabled(random), ...lists, mode: pick(random, ['enforce', 'warn']) }
+}
+
 /** Never reached: how often each source has come in a window is not known here. */
 const rateLimitModule = ({ random }: World): object | null =>
   random(4) ? null : { enabled: enabled(random), requests: 1_000_000, per_seconds: 3_600, key: 'source' }
@@ -232,6 +238,8 @@ const routeFields = (world: World, tenant: Tenant) => ({
   ip_restriction: policiesModule(world, tenant),
   request_headers: headersModule(world),
   response_headers: responseHeadersModule(world),
+  user_agent_filter: filterModule(world, ['SECOND', 'd-o', 'curl/']),
+  methods: filterModule(world, ['GET', 'POST', 'HEAD', 'PURGE']),
   rate_limit: rateLimitModule(world),
   redirect: redirectModule(world),
 })
@@ -250,6 +258,8 @@ const routeOf = (route: Route): Route => ({
   ip_restriction: route.ip_restriction,
   request_headers: route.request_headers,
   response_headers: route.response_headers,
+  user_agent_filter: route.user_agent_filter,
+  methods: route.methods,
   redirect: route.redirect,
 })
 const tcpOf = ({ id, hostports, backend, ip_restriction }: TcpEdge): TcpEdge => ({

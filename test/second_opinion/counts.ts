@@ -24,7 +24,8 @@ export function createTally() {
     outcomes[counted.outcome] = (outcomes[counted.outcome] ?? 0) + 1
     for (const id of ruleIds) add(hits, id)
     const target = counted.route ?? counted.edge
-    if (counted.outcome === 'refused') add(refused, target)
+    // Of IP policies: filters have no part in /ip_activity.
+    if (counted.reason === 'policy' || counted.reason === 'restriction') add(refused, target)
     if (warnings) add(warned, served ?? target, warnings)
   }
   return {

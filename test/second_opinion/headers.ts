@@ -1,5 +1,5 @@
 // What becomes of headers, written from the docs alone, like specification.ts.
-import type { Expected, Header, HttpRequest, Route } from './specification.ts'
+import type { Expected, Filter, Header, HttpRequest, Route } from './specification.ts'
 
 const hopByHop = /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/
 /** They name another path or client, or the edge sets them itself. */
@@ -59,6 +59,16 @@ export function withResponseHeaders(expected: Expected, { response_headers }: Ro
   return response
     ? { ...expected, response: { ...response, headers: changed(response.headers) } }
     : { ...expected, answered: changed(upstreamHeaders) }
+}
+
+/** docs/guides/filters.md. */
+export const passes = ({ allow, deny }: Filter, matches: (entry: string) => boolean): boolean =>
+  (allow.length === 0 || allow.some(matches)) && !deny.some(matches)
+export function userAgentPasses(filter: Filter, { headers }: HttpRequest): boolean {
+  const sent = headers.filter(([name]) => spelling(name) === 'user-agent')
+  const isClear = sent.length < 2 && sent.every(([name]) => name.toLowerCase() === 'user-agent')
+  const text = sent[0]?.[1].toLowerCase() ?? ''
+  return isClear && passes(filter, (entry) => text.includes(entry.toLowerCase()))
 }
 
 type Redirect = { to: string; keep_path: boolean; keep_query: boolean }

@@ -90,6 +90,7 @@ function variantOf(random: Random, path: string): string {
 function headersOf(random: Random, protocol: HttpRequest['protocol']): Header[] {
   const headers: Header[] = [
     ['User-Agent', 'second-opinion'],
+    ['User_Agent', 'curl/8'],
     ['Cookie', 'a=1'],
     ['X-Client', 'mine'],
     ['x-env', 'forged'],

@@ -1,12 +1,13 @@
 // What an edge does with a request, written from docs/ and openapi.json alone, without regard to how the agent does it.
 // Simple rather than fast. A difference from what the edge does is a defect of the edge, of this file, or of the docs.
 import { bitString, prefixOf } from '../deciders/deciders.ts'
-import { byName, forwardedHeaders, locationOf, withResponseHeaders } from './headers.ts'
+import { byName, forwardedHeaders, locationOf, passes, userAgentPasses, withResponseHeaders } from './headers.ts'
 
 type Module<Fields> = ({ enabled: boolean } & Fields) | null
 export type Rule = { id: string; action: 'allow' | 'deny'; cidr: string; expires_at?: string | null }
 export type Restriction = { id: string; enforced: boolean; ip_policy_ids: string[] }
 type HeadersModule = Module<{ add: Record<string, string>; remove: string[] }>
+export type Filter = { allow: string[]; deny: string[]; mode: 'enforce' | 'warn' }
 type IpModule = Module<{ ip_policy_ids: string[] }>
 export type Route = {
   id: string
@@ -19,6 +20,8 @@ export type Route = {
   ip_restriction: IpModule
   request_headers: HeadersModule
   response_headers: HeadersModule
+  user_agent_filter: Module<Filter>
+  methods: Module<Filter>
   redirect: Module<{ to: string; status_code: number; keep_path: boolean; keep_query: boolean }>
 }
 export type Backend =
@@ -317,11 +320,21 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
   )
   const verdict = { hits, warnings, served: route.id }
   if (refused) return { ...verdict, status: 403, errorCode: 'ERR_IP_REFUSED', counted: { ...place, ...refused } }
+  const fails = {
+    user_agent_filter: route.user_agent_filter?.enabled && !userAgentPasses(route.user_agent_filter, request),
+    methods: route.methods?.enabled && !passes(route.methods, (entry) => entry === method),
+  }
+  const failing = (['user_agent_filter', 'methods'] as const).filter((name) => fails[name])
+  const [reason] = failing.filter((name) => route[name]?.mode === 'enforce')
+  const [status, code] = reason === 'methods' ? [405, 'ERR_METHOD_REFUSED'] : [403, 'ERR_USER_AGENT_REFUSED']
+  if (reason) return { ...verdict, status, errorCode: code, counted: { outcome: 'refused', reason, ...place } }
+  const warning = failing[0] && { outcome: 'warned' as const, reason: failing[0] }
+  const counted: Counted = { ...(warned ?? { outcome: 'allowed' }), ...warning, ...place }
   if (route.redirect?.enabled) {
     const { status_code, ...redirect } = route.redirect
     const location = locationOf(redirect, forwardedPath(path), query)
     const response = { headers: [['location', location]] as Header[], body: '' }
-    return { ...verdict, status: status_code, response, counted: { ...(warned ?? { outcome: 'allowed' }), ...place } }
+    return { ...verdict, status: status_code, response, counted }
   }
   const isWebSocket =
     request.protocol === '1.1' && request.headers.some(([name, value]) => name === 'Upgrade' && value === 'websocket')
@@ -336,7 +349,6 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
   }
   // Without RFC 8441 at the upstream.
   if (isWebSocket && choice.isHttp2) return { ...failed(502, 'ERR_BAD_GATEWAY', 'no_response', place), ...verdict }
-  const counted: Counted = { ...(warned ?? { outcome: 'allowed' }), ...place }
   if (choice.response) {
     const { status_code, headers, body } = choice.response
     const own: Header[] = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])

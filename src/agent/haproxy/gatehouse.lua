@@ -489,6 +489,35 @@ core.register_action('headers', { 'http-req' }, function(txn)
   txn:set_var('txn.rewritten', 1)
 end)
 
+-- '<mode>|<allow>|<deny>|<methods>|<what is judged>' (module_entries.ts), whose lists are encoded like headers with & between.
+local function filterOf(input)
+  local allow, deny, judged = input:match('^%a+|([^|]*)|([^|]*)|[^|]*|(.*)$')
+  return allow, deny, judged
+end
+local function listed(list, isMatch)
+  for entry in list:gmatch('[^&]+') do
+    if isMatch(decoded(entry)) then return true end
+  end
+  return false
+end
+-- With an allow list, something in it has to match; nothing in the deny list may.
+local function judge(isMatchOf)
+  return remembered(4 * megabyte, function(input)
+    local allow, deny, judged = filterOf(input)
+    if not allow then return nil end
+    local isMatch = isMatchOf(judged)
+    if allow ~= '' and not listed(allow, isMatch) then return 'no' end
+    return listed(deny, isMatch) and 'no' or 'pass'
+  end)
+end
+core.register_converters('method_passes', judge(function(method)
+  return function(entry) return entry == method end
+end))
+-- Both in lower case. Plain text, never a pattern of a tenant.
+core.register_converters('user_agent_passes', judge(function(agent)
+  return function(entry) return agent:find(entry, 1, true) ~= nil end
+end))
+
 -- What Connection names belongs to the connection. Framing and Host stay: without them it is another request.
 local kept = { host = true, ['content-length'] = true, ['transfer-encoding'] = true }
 core.register_action('hop_by_hop', { 'http-req' }, function(txn)

@@ -1,5 +1,5 @@
 import type { AllowedAddress } from '../../distribution/channels.ts'
-import type { EdgeRequest } from '../../distribution/requests.ts'
+import { type EdgeRequest, isAddressRefused } from '../../distribution/requests.ts'
 import { hourOf } from '../../kernel/clock.ts'
 
 /** As many as the control plane keeps of an account. */
@@ -24,14 +24,15 @@ export function createAllowed() {
     hourOfNoted = hour
   }
   return {
-    note({ outcome, account, route, edge, source }: EdgeRequest, now: number): void {
+    note(request: EdgeRequest, now: number): void {
+      const { outcome, account, route, edge, source } = request
       const target = route ?? edge
       if (target === null) return
       const hour = hourOf(now)
       if (hour !== hourOfNoted) startHour(hour)
       const key = keyOf({ target, source })
       // When it is let in again, that is news.
-      if (outcome === 'refused') noted.delete(key)
+      if (isAddressRefused(request)) noted.delete(key)
       if ((outcome !== 'allowed' && outcome !== 'warned') || noted.has(key)) return
       const count = ofAccount.get(account ?? target) ?? 0
       if (count >= maxPerAccount || noted.size >= maxNoted || pending.size >= maxPending) return

@@ -1,3 +1,4 @@
+import { isAddressRefused } from '../../distribution/requests.ts'
 import type { RequestLine } from './feed.ts'
 
 /** One restriction, or an edge's or route's own policies, that refused a request or would have. */
@@ -10,9 +11,10 @@ export type Verdict = {
 
 /** What a line adds to the counts of restrictions. Warnings about what is let through have a line of their own. */
 export function verdictsOf({ request, isEnd, warnedBy }: RequestLine): Verdict[] {
-  const { outcome, restriction, source } = request
+  const { restriction, source } = request
+  const isRefused = isAddressRefused(request)
   const target = request.route ?? request.edge
-  if (target === null || (isEnd && outcome !== 'refused')) return []
+  if (target === null || (isEnd && !isRefused)) return []
   const warned = warnedBy.map((by): Verdict => ({ outcome: 'warned', restriction: by.restriction, target, source }))
-  return outcome === 'refused' ? [...warned, { outcome, restriction, target, source }] : warned
+  return isRefused ? [...warned, { outcome: 'refused', restriction, target, source }] : warned
 }

@@ -1,3 +1,4 @@
+import { filterDefaults, userAgentFault } from '../../kernel/edge/filters.ts'
 import { headerNameFault, headersFault, headerValueFault, type Message } from '../../kernel/edge/headers.ts'
 import { parseHostport } from '../../kernel/edge/hostport.ts'
 import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/edge/paths.ts'
@@ -10,7 +11,16 @@ export type Known = { readonly backends: Backends; readonly policies: ReadonlySe
 const fieldsOf = {
   tcp: ['hostports', 'backend', 'ip_restriction'],
   https: ['hostports', 'routes'],
-  route: ['edge_id', 'match_type', 'match', 'backend', 'ip_restriction', 'request_headers', 'response_headers'],
+  route: [
+    'edge_id',
+    'match_type',
+    'match',
+    'backend',
+    'ip_restriction',
+    'request_headers',
+    'response_headers',
+    'user_agent_filter',
+  ],
 }
 /** Modules that decide nothing about who gets in. Any other that is missing here would let in too many. */
 const harmless = new Set(['compression', 'circuit_breaker', 'websocket_tcp_converter', 'tls_termination'])
@@ -106,15 +116,37 @@ export function importHttpsEdge(row: Json, known: Known): Json {
 
 function importRoute(title: string, row: Json, edgeGuards: readonly string[], known: Known): Json {
   const guards = [...edgeGuards, ...missingModules(title, row, 'route', known.notes)]
+  const filter = userAgentsOf(row.user_agent_filter)
+  if (filter === undefined && isOn(row.user_agent_filter)) guards.push('a pattern of its user_agent_filter')
+  else if (filter === undefined)
+    known.notes.add(title, 'user_agent_filter is left out, because it has patterns; it was disabled')
   return {
     id: row.id,
     match_type: row.match_type,
     match: row.match,
     ...annotationsOf(title, row, known.notes),
     ...modulesOf(title, row, guards, known, false),
+    ...filter,
     ...headersOf(title, 'request', row.request_headers, known.notes),
     ...headersOf(title, 'response', row.response_headers, known.notes),
   }
+}
+
+/** The text that a pattern stands for, if it stands for one. Upper and lower case are the same here. */
+function plainText(pattern: string): string | undefined {
+  const text = pattern.replace(/^\(\?i\)/, '').replaceAll(/\\(?=[^A-Za-z0-9])./g, (escaped) => `\0${escaped[1]}`)
+  return /(?<!\0)[\\.*+?()[\]{}|^$]/.test(text) ? undefined : text.replaceAll('\0', '')
+}
+
+/** Undefined when it has patterns that are more than texts: without them it would let in too many, or too few. */
+function userAgentsOf(module: unknown): Json | undefined {
+  if (module === null || module === undefined) return {}
+  const [allow, deny] = ['allow', 'deny'].map((list) => textsOf((module as Json)[list]).map(plainText))
+  const isPlain = (texts: readonly (string | undefined)[] = []): texts is string[] => !texts.includes(undefined)
+  if (!isPlain(allow) || !isPlain(deny)) return undefined
+  if (allow.length + deny.length === 0) return {}
+  const filter = { ...filterDefaults, allow, deny }
+  return userAgentFault(filter) ? undefined : { user_agent_filter: { enabled: isOn(module), ...filter } }
 }
 
 function headersOf(title: string, message: Message, module: unknown, notes: Notes): Json {

@@ -5,6 +5,16 @@ import { Closed, Id, Ref } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { type BackendId, type BackendKind, backendPrefixes } from '../../kernel/edge/backends.ts'
 import {
+  type Filter,
+  filterDefaults,
+  filterLimits,
+  filterModes,
+  methodPattern,
+  methodsFault,
+  userAgentFault,
+  userAgentPattern,
+} from '../../kernel/edge/filters.ts'
+import {
   type HeaderOperations,
   headerLimits,
   headerSchemas,
@@ -147,6 +157,53 @@ const headersModule = (
     show: ({ settings }) => settings as { add: Record<string, string>; remove: string[] },
   })
 
+const filterModule = (described: {
+  title: string
+  pattern: string
+  fault: (filter: Filter) => { place: string; fault: string } | undefined
+  allow: string
+  deny: string
+  answer: string
+  examples: { allow: string[]; deny: string[] }
+}) => {
+  const { title, pattern, fault, answer, examples } = described
+  const Entries = (list: 'allow' | 'deny') =>
+    Type.Array(Type.String({ pattern }), {
+      maxItems: filterLimits.entries,
+      examples: [examples[list]],
+      description: `${described[list]} At most ${filterLimits.entries}.`,
+      'x-default': [],
+    })
+  const fields = {
+    allow: Entries('allow'),
+    deny: Entries('deny'),
+    mode: Type.Unsafe<Filter['mode']>({
+      type: 'string',
+      enum: [...filterModes],
+      'x-default': filterDefaults.mode,
+      description: `With \`enforce\`, other requests get ${answer}. With \`warn\` they pass and are recorded as warned.`,
+    }),
+  }
+  return define({
+    title,
+    on: ['route'],
+    body: {
+      allow: Type.Optional(fields.allow),
+      deny: Type.Optional(fields.deny),
+      mode: Type.Optional(fields.mode),
+    },
+    shape: fields,
+    check(body, prefix) {
+      const found = fault({ ...filterDefaults, ...body })
+      if (found) throw invalidField(prefix + found.place, found.fault)
+    },
+    toStored: ({ allow = [], deny = [], mode = filterDefaults.mode }) => ({
+      settings: { allow, deny, mode } satisfies Filter,
+    }),
+    show: ({ settings }) => settings as Filter,
+  })
+}
+
 const rateLimitFields = {
   requests: Type.Integer({
     minimum: 1,
@@ -257,6 +314,26 @@ export const modules = {
     add: "Headers to set on the response before it is sent to the client, by name. They replace the upstream's, except Set-Cookie, which is added to them.",
     remove: 'Names of headers to remove from the response before it is sent to the client.',
     examples: { add: { 'Strict-Transport-Security': 'max-age=31536000' }, remove: ['X-Powered-By'] },
+  }),
+
+  user_agent_filter: filterModule({
+    title: 'UserAgentFilterModule',
+    pattern: userAgentPattern,
+    fault: userAgentFault,
+    allow: 'Only requests whose User-Agent header contains one of these texts pass, in any case of letters.',
+    deny: 'Requests whose User-Agent header contains one of these texts do not pass.',
+    answer: '403',
+    examples: { allow: ['ExampleApp/'], deny: ['curl/', 'scrapy'] },
+  }),
+
+  methods: filterModule({
+    title: 'MethodsModule',
+    pattern: methodPattern,
+    fault: methodsFault,
+    allow: 'Only requests with these methods pass. GET does not include HEAD.',
+    deny: 'Requests with these methods do not pass.',
+    answer: '405',
+    examples: { allow: ['GET', 'HEAD'], deny: ['DELETE'] },
   }),
 
   rate_limit: define({

@@ -65,6 +65,7 @@ export const operations = {
       '/answer',
       '/answer-both',
       '/answer-response',
+      '/filtered',
       '/rated',
       '/moved',
     ],
@@ -145,6 +146,12 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   route('/answer', { response_headers: onResponses })
   route('/answer-both', { response_headers: onResponses, headers: native, policies: [office] })
   route('/answer-response', { response_headers: onResponses, backend: response })
+  const filter = { allow: [], mode: 'enforce' }
+  route('/filtered', {
+    user_agent_filter: { ...filter, deny: ['(A; B'] },
+    methods: { ...filter, allow: ['GET', 'POST'], deny: [], mode: 'warn' },
+    headers: native,
+  })
   route('/rated', { rate_limit: { requests: 5, per_seconds: 3_600, key: 'route', mode: 'warn' }, policies: [office] })
   route('/moved', { redirect: moved, response_headers: onResponses, policies: [office] })
   route('/no-response', { backend: named('bkdhr', 'lost') })

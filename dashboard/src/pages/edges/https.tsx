@@ -14,6 +14,7 @@ import { StatusBadge, StatusState } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { AddRoute } from './add_route.tsx'
 import { nameOfGroup, useGroups } from './backend_options.ts'
+import { FilterRow } from './filters.tsx'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
 import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
@@ -148,6 +149,8 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
         <div id={body} className="modules">
           <BackendRow place={place} module={route.backend} />
           <RestrictionRow place={place} module={route.ip_restriction} />
+          <FilterRow kind="user_agent_filter" place={place} module={route.user_agent_filter} />
+          <FilterRow kind="methods" place={place} module={route.methods} />
           <RateLimitRow place={place} module={route.rate_limit} />
           <RedirectRow place={place} module={route.redirect} />
           {(['request', 'response'] as const).map((message) => (

@@ -13,6 +13,8 @@ type Bodies = {
   ip_restriction: { ip_policy_ids: string[]; enabled: boolean }
   request_headers: Headers
   response_headers: Headers
+  user_agent_filter: Shapes['UserAgentFilterModule']
+  methods: Shapes['MethodsModule']
   rate_limit: Shapes['RateLimitModule']
   redirect: Shapes['RedirectModule']
 }
@@ -65,6 +67,8 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   // A TCP edge does not read what it forwards.
   request_headers: onRoutes('request_headers', 'headers'),
   response_headers: onRoutes('response_headers', 'headers'),
+  user_agent_filter: onRoutes('user_agent_filter'),
+  methods: onRoutes('methods'),
   rate_limit: onRoutes('rate_limit'),
   redirect: onRoutes('redirect'),
 }

@@ -19,6 +19,8 @@ const sentences: Record<string, string> = {
   edge: 'Too many connections to this edge',
   account: 'Too many connections to this account',
   websockets: 'Too many WebSockets',
+  user_agent_filter: 'The route does not accept this User-Agent',
+  methods: 'The route does not accept this method',
   rate_limit: 'More requests than the limit of the route',
   bad_request: 'Not a valid request',
   bad_host: 'Not a valid host name',

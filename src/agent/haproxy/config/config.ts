@@ -24,6 +24,7 @@ import { hasNoModule, moduleAcls } from './modules.ts'
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
+import { filterAcls, filterRequests } from './route_filters.ts'
 import { limitRate, rateAcls, rateTables } from './route_rate.ts'
 import { redirectRequests } from './route_redirect.ts'
 import {
@@ -110,7 +111,7 @@ ${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)} ${target
 `
 
 const policyCacheBytes = ({ policyCacheBytes: bytes = 64 << 20 }: ProxySettings): number => bytes
-/** Policies and rules have a cache each; what else a thread keeps is at most 90 MiB. A file of 64 MiB takes twice that while it is read. */
+/** Policies and rules have a cache each; what else a thread keeps is at most 98 MiB. A file of 64 MiB takes twice that while it is read. */
 const luaMegabytes = (settings: ProxySettings): number =>
   settings.luaMegabytes ?? settings.threads * (Math.ceil((2 * policyCacheBytes(settings)) / (1 << 20)) + 128) + 128
 
@@ -211,7 +212,7 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
-  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${rateAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${filterAcls}${rateAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
@@ -269,7 +270,7 @@ ${findResponseLists(settings)}
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
 ${askOtherReadings(settings)}
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${limitRate(settings, '')}${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${filterRequests(settings, '')}${limitRate(settings, '')}${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}
   http-request return ${answers.unavailable} if ${isUnreachable} !native !responds
   http-request return ${answers.allDown} if native all_down !responds${dial('http-request')}

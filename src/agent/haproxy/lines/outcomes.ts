@@ -1,4 +1,4 @@
-import type { RequestOutcome, RequestReason } from '../../../distribution/requests.ts'
+import { type RequestOutcome, type RequestReason, requestReasons } from '../../../distribution/requests.ts'
 import { answers } from '../config/answers.ts'
 import { refuseConnection } from '../config/rules.ts'
 
@@ -7,9 +7,11 @@ export type Outcome = { outcome: RequestOutcome; reason: RequestReason | null }
 const failed = (reason: RequestReason): Outcome => ({ outcome: 'failed', reason })
 const allowed: Outcome = { outcome: 'allowed', reason: null }
 
-/** Why the edge gives these answers. The others are refusals and limits, of which lines say more, and the redirect. */
+/** Why the edge gives these answers. The others are refusals by policies and limits, of which lines say more, and the redirect. */
 const reasonOfAnswer: readonly (readonly [string, RequestReason])[] = [
   [answers.badRequest, 'bad_request'],
+  [answers.userAgentRefused, 'user_agent_filter'],
+  [answers.methodRefused, 'methods'],
   [answers.badHost, 'bad_host'],
   [answers.badForwardedFor, 'bad_forwarded_for'],
   [answers.ambiguousPath, 'ambiguous_path'],
@@ -48,7 +50,7 @@ function reasonOfRefused(line: string): RequestReason {
 }
 
 /** By the status alone, for lines of a worker that runs with another configuration. */
-const reasonOfStatus: Record<number, RequestReason | 'policy'> = {
+const reasonOfStatus: Record<number, RequestReason> = {
   400: 'bad_request',
   403: 'policy',
   404: 'no_route',
@@ -75,7 +77,7 @@ export function outcomeOf({ state, status, isTcp, hadTlsFault, rule, isRuleKnown
   if (who === 'L' || (who === 'P' && when === 'R')) {
     const reason = isRuleKnown ? rule : reasonOfStatus[status ?? (isTcp ? 503 : 400)]
     if (reason === undefined) return allowed
-    return reason === 'policy' ? { outcome: 'refused', reason: 'policy' } : failed(reason)
+    return requestReasons.refused.some((each) => each === reason) ? { outcome: 'refused', reason } : failed(reason)
   }
   if (when === 'C' && (who === 'S' || who === 's'))
     return failed(hadTlsFault ? 'tls_failed' : who === 's' ? 'connect_timeout' : 'connect_failed')

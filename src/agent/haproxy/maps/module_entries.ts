@@ -3,8 +3,13 @@ import {
   type RouteModuleSettings,
   routeModuleNames,
 } from '../../../distribution/route_modules.ts'
+import { allowedMethods, type Filter, methodsFault, userAgentFault } from '../../../kernel/edge/filters.ts'
+import { encodeHeaderText } from '../../../kernel/edge/headers.ts'
 import { redirectFault } from '../../../kernel/edge/redirect.ts'
 import { delimited, UnusableRecord, withModule } from './codec.ts'
+
+/** Lists of what is allowed and denied, and of the methods that a refusal names. */
+export const filterValue = delimited('mode', 'allow', 'deny', 'methods')
 
 export const rateValue = delimited('requests', 'seconds', 'key', 'mode')
 
@@ -13,15 +18,37 @@ export const redirectValue = delimited('status', 'keeps', 'to')
 
 /** What HAProxy's rules about a module find in its map, under the id of the route. */
 const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name]) => string } = {
+  user_agent_filter(filter) {
+    checked('user_agent_filter', userAgentFault(filter))
+    return filterLists(filter, (text) => text.toLowerCase())
+  },
+
+  methods(filter) {
+    checked('methods', methodsFault(filter))
+    return filterLists(filter, (method) => method, allowedMethods(filter))
+  },
+
   rate_limit: ({ requests, per_seconds, key, mode }) => rateValue.format({ requests, seconds: per_seconds, key, mode }),
 
   redirect(redirect) {
-    const fault = redirectFault(redirect)
-    if (fault) throw new UnusableRecord(`redirect ${fault.place} ${fault.fault}`)
+    checked('redirect', redirectFault(redirect))
     const { to, status_code, keep_path, keep_query } = redirect
     const keeps = `${keep_path ? 'p' : '-'}${keep_query ? 'q' : '-'}`
     return redirectValue.format({ status: status_code, keeps, to: keep_path ? to.replace(/\/$/, '') : to })
   },
+}
+
+function checked(name: RouteModuleName, found: { place: string; fault: string } | undefined): void {
+  if (found) throw new UnusableRecord(`${name} ${found.place} ${found.fault}`)
+}
+
+function filterLists(
+  { mode, allow, deny }: Filter,
+  spelled: (entry: string) => string,
+  methods: string[] = [],
+): string {
+  const list = (entries: readonly string[]) => entries.map((entry) => encodeHeaderText(spelled(entry))).join('&')
+  return filterValue.format({ mode, allow: list(allow), deny: list(deny), methods: methods.join(',') })
 }
 
 type Settings = Partial<RouteModuleSettings>
