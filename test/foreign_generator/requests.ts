@@ -11,15 +11,16 @@ const leftOut = new Set(['requests.stream'])
 
 /** Why a request is refused that the document calls valid: what it says in prose, because JSON Schema has no word for it. */
 const saidInProse: readonly RegExp[] = [
-  /must not contain the NUL character|must be well-formed Unicode/,
+  /must not contain the NUL character|must be well-formed Unicode|must have a value of printable ASCII/,
   /must equal the \w+ in the path/,
   /must be taken from next_page_uri/,
   /must be an? [\w ]+ of this account/,
   /matches no operation/,
-  /can be used only with/,
+  /can be used only with|cannot be used with/,
   /must be endpoints, or be omitted/,
   /HTTP response backend/,
-  /names the same header as|repeats an earlier entry/,
+  /names the same header as|repeats an earlier entry|must not be listed twice/,
+  /must not be empty unless deny has entries|must not be CONNECT or TRACE/,
   /must be an http or https URL|must be a URL that begins with https/,
   /must be one or more certificates in PEM form/,
 ]
