@@ -50,6 +50,6 @@ test('with a live node it succeeds, unless more are asked for', async () => {
   const client = createClient({ url: installation.processes[0]?.origin ?? '', apiKey: installation.admin.token })
   const { response } = await client.POST('/edges/tcp', { body: { hostports: [`tcp.example:${port++}`] } })
   assert.equal((await client.waitApplied(response))?.live, 1)
-  const tooFew = await apply('--wait', 'applied', '--min-nodes', '2', '--timeout', '1')
+  const tooFew = await apply('--wait', 'applied', '--min-nodes', '2', '--timeout', '4')
   assert.equal(tooFew.code, exits.tooFewNodes.code, tooFew.stderr)
 })
