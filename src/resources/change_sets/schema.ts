@@ -21,7 +21,6 @@ const PlannedChange = Closed(
   {
     operation: Type.String({
       'x-maxBytes': 100,
-      examples: ['ip_policies.create'],
       description:
         'The id of an operation that changes something. Operations whose request or response has a secret cannot be part of a change set.',
     }),
@@ -30,7 +29,6 @@ const PlannedChange = Closed(
         type: 'object',
         maxProperties: 20,
         additionalProperties: { type: ['string', 'number', 'boolean'], 'x-maxBytes': 2048 },
-        examples: [{ id: 'ipp_01kajv8f2xe5pva4n2zqk5m3sd' }],
         description: 'The parameters of its path and query, by name.',
       }),
     ),
@@ -52,6 +50,15 @@ const PlannedChange = Closed(
 const Changes = Type.Array(PlannedChange, {
   minItems: 1,
   maxItems: maxChanges,
+  examples: [
+    [
+      { operation: 'ip_policies.create', body: { description: 'office' } },
+      {
+        operation: 'ip_policy_rules.create',
+        body: { ip_policy_id: '{{changes[0].id}}', action: 'allow', cidr: '192.0.2.0/24' },
+      },
+    ],
+  ],
   description: 'In the order in which they are made.',
 })
 
