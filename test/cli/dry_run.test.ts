@@ -13,7 +13,7 @@ const admin = await plane.newAccount()
 const cli = cliFor(plane, admin)
 
 test('every command of an operation that changes something has the flag', () => {
-  const onlyAsk = ['ip_checks.create', 'ip_policies.impact']
+  const onlyAsk = ['change_sets.preview', 'ip_checks.create', 'ip_policies.impact']
   for (const { id, method, flags } of operations)
     assert.equal(
       flags.some(({ name }) => name === 'dry-run'),
