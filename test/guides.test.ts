@@ -100,7 +100,7 @@ async function layOut(folder: string): Promise<void> {
   await writeFile(join(folder, 'key.pem'), private_key_pem)
   await writeFile(join(folder, 'rules.txt'), imported?.text ?? '')
   const changes = blocksOf(await read('docs/guides/change-sets.md')).find(({ language }) => language === 'json')
-  await writeFile(join(folder, 'office.json'), changes?.text ?? '')
+  await writeFile(join(folder, 'partner.json'), changes?.text ?? '')
   for (const args of [
     ['init', '-q'],
     ['config', 'user.name', 'a'],
