@@ -7,8 +7,8 @@ import { controls, firstFound } from './controls.ts'
 import { firstSeedWithMoves, live } from './history_of_seed.ts'
 import { keysOf } from './signatures.ts'
 
-const seeds = sized(150, 1_500)
-const seedsWithMoves = sized(60, 500)
+const seeds = sized(60, 1_500)
+const seedsWithMoves = sized(40, 500)
 
 async function assertRight(seed: number): Promise<void> {
   const { violation } = await live(seed)
