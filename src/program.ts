@@ -81,6 +81,7 @@ async function main(args: string[]): Promise<number> {
     case 'nats':
     case 'nodes':
     case 'cells':
+    case 'emergency':
       return manage(command, rest)
     case 'backup':
       return (await import('./commands/operator/backup.ts')).backup(await ownerConfig(), rest)
@@ -120,6 +121,11 @@ async function edgeNode(args: string[]): Promise<number> {
   const [verb, ...rest] = args
   if (verb === 'status')
     return (await import('./commands/edge_node/status.ts')).edgeStatus(
+      readEdgeStatusConfig((await loadEnvironment()).environmentHere()),
+    )
+  if (verb === 'apply-emergency')
+    return (await import('./commands/edge_node/apply_emergency.ts')).applyEmergency(
+      rest,
       readEdgeStatusConfig((await loadEnvironment()).environmentHere()),
     )
   if (verb === 'join') return (await import('./commands/edge_node/join.ts')).edgeJoin(rest, readEdgeFolder())
@@ -172,6 +178,7 @@ type Managed =
   | 'nats'
   | 'nodes'
   | 'cells'
+  | 'emergency'
 
 /** Commands that list and change what only the operator may. */
 async function manage(command: Managed, args: string[]): Promise<number> {
@@ -190,6 +197,8 @@ async function manage(command: Managed, args: string[]): Promise<number> {
       return (await import('./commands/operator/nodes.ts')).nodes(await ownerConfig(), verb, rest)
     case 'cells':
       return (await import('./commands/operator/cells.ts')).cells(await ownerConfig(), verb, rest)
+    case 'emergency':
+      return (await import('./commands/operator/emergency.ts')).emergency(verb, rest)
     case 'edge-keys':
       return (await import('./commands/operator/edge_keys.ts')).edgeKeys(await serveConfig(), verb, rest)
     case 'rate-limits': {

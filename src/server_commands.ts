@@ -53,6 +53,10 @@ const commands: Record<string, ServerCommand> = {
       ['edge', 'run an edge node: configure HAProxy on this machine from the API'],
       ['edge join URL', 'make this machine an edge node of the control plane at URL'],
       ['edge status', 'show the state of the edge node on this machine'],
+      [
+        'edge apply-emergency FILE',
+        "give the edge node on this machine an order of 'gatehouse emergency', which needs no control plane",
+      ],
     ],
     flags: [
       [
@@ -145,13 +149,33 @@ const commands: Record<string, ServerCommand> = {
       ['nodes list', 'list the edge nodes that have joined'],
       ['nodes invite', 'print a token with which one machine can join'],
       ['nodes revoke NAME', 'cut a node off and never let it connect again, or withdraw its invitation'],
-      ['nodes events', 'list which nodes were invited, joined, refused, revoked, or had their HAProxy changed'],
+      [
+        'nodes events',
+        'list which nodes were invited, joined, refused or revoked, had their HAProxy changed, or follow an emergency order',
+      ],
     ],
     flags: [
       ['--name NAME', 'with invite: the name that the node gets; default: the one that it asks for'],
       ['--expires TIME', 'with invite: how long the token is valid, such as 30m, 1h or 2d; default 1h'],
     ],
     ...database('GATEHOUSE_SECRETS_KEY_FILE', 'GATEHOUSE_NATS_URL', 'GATEHOUSE_NATS_CA_FILE', 'GATEHOUSE_PUBLIC_URL'),
+  },
+  emergency: {
+    forms: [
+      ['emergency init', 'make the key that signs emergency orders, to be kept offline'],
+      [
+        'emergency refuse RANGE…',
+        'print an order that nodes refuse these addresses, to be carried to them while the control plane is dead',
+      ],
+      ['emergency lift ID', 'print an order that ends another one'],
+    ],
+    flags: [
+      ['--key FILE', 'file of the private key; default emergency.key'],
+      ['--cell NAME', 'only for nodes of this cell; may be repeated'],
+      ['--for TIME', 'with refuse: how long, such as 30m, 2h or 7d, the longest; default 1h'],
+      ['--reason TEXT', 'with refuse: why, for those who read the events later'],
+      ['--everyone', 'with refuse: accept a range that has every address'],
+    ],
   },
   cells: {
     forms: [

@@ -144,6 +144,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { 'gatehouse_edge_agreement_timestamp_seconds{instance="n"}': '60x90' },
     quiet: { 'gatehouse_edge_agreement_timestamp_seconds{instance="n"}': '0+60x90' },
   },
+  GatehouseEmergencyOrder: {
+    fires: { gatehouse_edge_nodes_in_emergency: '2x90' },
+    quiet: { gatehouse_edge_nodes_in_emergency: '2x80 0x10' },
+  },
   GatehouseNameWithoutCertificate: {
     fires: { gatehouse_edge_nodes_missing_certificates: '2x90' },
     quiet: { gatehouse_edge_nodes_missing_certificates: '2x5 0x90' },

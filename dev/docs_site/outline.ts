@@ -43,6 +43,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
         'upgrade',
         'upgrade-from-passwords',
         'high-availability',
+        'emergencies',
         'capacity',
         'start-and-stop',
       ),

@@ -8,6 +8,7 @@ import { type NodeKey, openNodeKey } from '../agent/disk/node_key.ts'
 import { openPolicyFiles } from '../agent/disk/policy_files.ts'
 import { openRecordLog } from '../agent/disk/record_log.ts'
 import { probeStorage, watchStorage } from '../agent/disk/storage.ts'
+import { type Emergencies, openEmergencies } from '../agent/emergencies.ts'
 import { createProxy, type EdgeProxy } from '../agent/haproxy/apply.ts'
 import { requireHaproxy } from '../agent/haproxy/process/version.ts'
 import { type ProxySettings, policyFolder } from '../agent/haproxy/settings.ts'
@@ -53,7 +54,7 @@ export async function edge(
   await requireNatsAndHaproxy(config)
   await requireStatusPort(config)
   const log = createLog(config.GATEHOUSE_LOG_LEVEL)
-  const keys = readTrustedKeys(config)
+  const keys = readTrustedKeys(config, 'GATEHOUSE_EDGE_TRUSTED_KEYS')
   const settings = proxySettings(config, await proxyFolder(config, log))
   await requireFiles(config, settings.folder)
   const startedAt = new Date().toISOString()
@@ -69,6 +70,7 @@ export async function edge(
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
   const differences = createDifferences({ log, clock: systemClock, onChange: link.reportSoon })
   const proxy = openProxy(settings, { log, health, differences, files: storage.files })
+  const emergencies = await openOrders(config, { log, link, proxy, files: storage.files })
   const around = { settings, log, ...seen, failures, onServerChange: proxy.serverChanged }
   const requests = await openRequests(config, around)
   const { agent, stop } = await openAgent(config, {
@@ -76,7 +78,7 @@ export async function edge(
     policyFolder: policyFolder(settings),
     onApplied: (generation) => requests.applied(generation),
   })
-  await proxy.start(await agent.load()).catch(inOneLine)
+  await proxy.start(inTurn(await agent.load(), emergencies.entries())).catch(inOneLine)
   await agent.loadCertificates()
 
   const current = () => ({
@@ -87,10 +89,11 @@ export async function edge(
     ...agent.state(),
     storageFault: storage.fault(),
     differences: differences.state(),
+    emergencies: emergencies.state(),
   })
   let isDraining = false
   const node = {
-    ...{ settings, agent, health, link, current, requests, storage, differences },
+    ...{ settings, agent, health, link, current, requests, storage, differences, emergencies },
     ruleHits: counting.hits,
     natives: proxy.natives,
     isDraining: () => isDraining,
@@ -116,6 +119,7 @@ export async function edge(
   await link.stop()
   await counting.stop()
   stopProbing()
+  await emergencies.stop()
   await stop()
   status.close()
   await (leave ? proxy.detach() : proxy.stop())
@@ -123,6 +127,22 @@ export async function edge(
   failures.stop()
   return 0
 }
+
+/** Without a copy: there may be a million. */
+function* inTurn<Item>(...lists: Iterable<Item>[]): Generator<Item> {
+  for (const list of lists) yield* list
+}
+
+type OrderParts = { log: Log; link: Link; proxy: EdgeProxy; files: Files }
+
+const openOrders = (config: EdgeConfig, { log, link, proxy, files }: OrderParts): Promise<Emergencies> =>
+  openEmergencies({
+    ...{ log, proxy, files, timing: systemTiming },
+    folder: join(config.GATEHOUSE_EDGE_FOLDER, 'emergencies'),
+    keys: readTrustedKeys(config, 'GATEHOUSE_EDGE_EMERGENCY_KEYS'),
+    cell: config.GATEHOUSE_EDGE_CELL,
+    onChange: link.reportSoon,
+  })
 
 type Observers = { log: Log; health: Health; differences: Differences; files: Files }
 

@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts'
 import type { DbPool } from '../db/pool.ts'
 import { channelsOf, wakeSubject } from '../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
+import { noteEmergencies } from '../fleet/emergencies.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { noteProxyChanges } from '../fleet/proxy_changes.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
@@ -89,6 +90,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   saveRuleHits(db, believed, { clock: systemClock, log }, publishers.isActive)
   metrics.watchEdgeNodes(nodes.all)
   noteProxyChanges(nodes, { db, clock: systemClock, log, isActive: publishers.isActive })
+  noteEmergencies(nodes, { db, log, isActive: publishers.isActive })
   const tails = createTails()
 
   const ending = new AbortController()

@@ -21,6 +21,7 @@ export function joinRoutesOf(config: Config, fleet: Fleet, log: Logger): (servic
     fleet,
     // A URL may hold a password, which is the control plane's.
     natsServers: own.length > 0 ? own : config.GATEHOUSE_NATS_URL.map(withoutPassword),
+    emergencyKeys: config.GATEHOUSE_EMERGENCY_KEYS,
     natsCa: file === '' ? null : readFileSync(file, 'utf8'),
     warn: (fields: object, message: string) => log.warn(fields, message),
   }

@@ -39,6 +39,11 @@ export const edgeSettings = {
     help: "Public keys, comma-separated, whose signatures on records are trusted. 'gatehouse signing-keys list' prints them.",
     parse: list,
   }),
+  GATEHOUSE_EDGE_EMERGENCY_KEYS: setting({
+    default: '',
+    help: "Public keys, comma-separated, whose emergency orders this node follows; 'gatehouse edge join' sets it. Empty: none.",
+    parse: list,
+  }),
   GATEHOUSE_EDGE_FOLDER: setting({
     default: '/var/lib/gatehouse-edge',
     help: "Directory for the node's state and HAProxy's files.",

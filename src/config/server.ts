@@ -130,6 +130,11 @@ export const settings = {
   ...domainSettings,
   ...acmeSettings,
   ...natsSettings,
+  GATEHOUSE_EMERGENCY_KEYS: setting({
+    default: '',
+    help: "Public keys of 'gatehouse emergency init', comma-separated, that nodes learn when they join.",
+    parse: list,
+  }),
   GATEHOUSE_NATS_PUBLIC_URL: setting({
     default: '',
     help: 'NATS servers, comma-separated, as nodes that join reach them. Empty: those of GATEHOUSE_NATS_URL.',

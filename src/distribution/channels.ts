@@ -1,5 +1,11 @@
 import { defaultCellName } from '../kernel/edge/cells.ts'
-import type { CertificateCounts, NodeDifferences, RefusedCounts, UpstreamStatus } from '../kernel/edge/edge_nodes.ts'
+import type {
+  CertificateCounts,
+  EmergencyInForce,
+  NodeDifferences,
+  RefusedCounts,
+  UpstreamStatus,
+} from '../kernel/edge/edge_nodes.ts'
 
 /**
  * The names of the buckets and subjects of a cell. A node may read the records, pieces, batches and watches of its cell, and
@@ -103,6 +109,8 @@ export type Report = {
   storageFault?: string
   /** Absent in agents before 0.3. */
   differences?: NodeDifferences
+  /** Orders of the operator that the node got without the control plane. Absent in agents before 0.3. */
+  emergencies?: EmergencyInForce[]
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
   /** Addresses that were let in since the last report, each about once an hour. Absent in agents before 0.2. */

@@ -2,6 +2,7 @@ import { rfc3339 } from '../kernel/clock.ts'
 import {
   type CertificateCounts,
   differenceKinds,
+  type EmergencyInForce,
   type NodeDifferences,
   type UncoveredOfAccount,
   type UpstreamStatus,
@@ -22,6 +23,7 @@ import {
   type UpstreamHealth,
 } from './channels.ts'
 import { publicKeyPattern } from './delivery.ts'
+import { isOrderId, longestOrderSeconds } from './emergency.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 // A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
@@ -37,6 +39,7 @@ const maxRefusals = 1_000
 const maxRefusalCharacters = 1_000
 const maxHealth = 1_000
 const maxDifferences = 20
+const maxEmergencies = 100
 // More than fit into the bytes that a node has for them.
 const [maxUncoveredAccounts, maxUncoveredNames] = [1_000, 5_000]
 
@@ -86,6 +89,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       ...readRefused(sent.refused),
       ...(typeof sent.storageFault === 'string' && { storageFault: plainText(sent.storageFault, maxReasonCharacters) }),
       ...readDifferences(sent.differences, now),
+      ...readEmergencies(sent.emergencies, now),
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),
       ...(ruleHits && { ruleHits: ruleHits.read }),
@@ -158,6 +162,29 @@ function readDifference(sent: unknown, now: number): NodeDifferences['latest'][n
   const at = momentOf(sent.at, 0, now + maxAheadMs)
   if (typeof what !== 'string' || typeof name !== 'string' || !kind || at === undefined) return undefined
   return { what: plainText(what, 50), name: plainText(name, maxReasonCharacters), kind, at: rfc3339(at) }
+}
+
+function readEmergencies(sent: unknown, now: number): Pick<Report, 'emergencies'> {
+  if (!Array.isArray(sent)) return {}
+  return {
+    emergencies: sent
+      .slice(0, maxEmergencies)
+      .map((each) => readEmergency(each, now))
+      .filter(isThere),
+  }
+}
+
+function readEmergency(sent: unknown, now: number): EmergencyInForce | undefined {
+  if (!isObject(sent)) return undefined
+  const { id, ranges, reason } = sent
+  const expiresAt = momentOf(sent.expiresAt, 0, now + longestOrderSeconds * 1_000 + maxAheadMs)
+  if (typeof id !== 'string' || !isOrderId(id) || !isCount(ranges) || expiresAt === undefined) return undefined
+  return {
+    id,
+    ranges,
+    reason: typeof reason === 'string' ? plainText(reason, maxReasonCharacters) : '',
+    expiresAt: rfc3339(expiresAt),
+  }
 }
 
 function readUpstreams(sent: unknown): Pick<Report, 'upstreams'> {

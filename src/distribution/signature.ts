@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, sign, verify } from 'node:crypto'
+import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, type KeyObject, sign, verify } from 'node:crypto'
 import type { Signed } from './live_set.ts'
 import type { EdgeRecord } from './records.ts'
 import { isGeneration, recordFault } from './validate.ts'
@@ -14,10 +14,12 @@ export type TrustedKeys = ReadonlyMap<string, Verifier>
 
 const prefix = 'ed25519:'
 
+export const publicKeyText = (publicKey: KeyObject): string => prefix + publicKey.export({ format: 'jwk' }).x
+
 export function newSigningKey(): { publicKey: string; privateKey: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   return {
-    publicKey: prefix + publicKey.export({ format: 'jwk' }).x,
+    publicKey: publicKeyText(publicKey),
     privateKey: privateKey.export({ format: 'pem', type: 'pkcs8' }) as string,
   }
 }

@@ -22,7 +22,8 @@ export async function checkEdgeFiles(config: EdgeConfig, account?: Account): Pro
 function checkTrustedKeys(config: EdgeConfig): Finding {
   const check = 'edge.trusted_keys'
   try {
-    readTrustedKeys(config)
+    readTrustedKeys(config, 'GATEHOUSE_EDGE_TRUSTED_KEYS')
+    readTrustedKeys(config, 'GATEHOUSE_EDGE_EMERGENCY_KEYS')
     return ok(check, `${config.GATEHOUSE_EDGE_TRUSTED_KEYS.length} trusted`)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error

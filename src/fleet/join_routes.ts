@@ -20,6 +20,8 @@ export type JoinParts = {
   readonly natsServers: readonly string[]
   /** The PEM text of the CA that signed the certificates of NATS. Null: those that Node.js trusts. */
   readonly natsCa: string | null
+  /** Whose emergency orders nodes follow. */
+  readonly emergencyKeys: readonly string[]
   readonly warn: (fields: object, message: string) => void
 }
 
@@ -74,7 +76,10 @@ function refused({ rateLimits }: Service, { source, facts }: PlainRequest): Refu
   )
 }
 
-async function answer({ service, fleet, natsServers, natsCa }: JoinParts, node: JoinedNode): Promise<object> {
+async function answer(
+  { service, fleet, natsServers, natsCa, emergencyKeys }: JoinParts,
+  node: JoinedNode,
+): Promise<object> {
   const operator = fleet.operator()
   return {
     name: node.name,
@@ -83,6 +88,7 @@ async function answer({ service, fleet, natsServers, natsCa }: JoinParts, node: 
     nats_servers: natsServers,
     nats_ca_pem: natsCa,
     trusted_keys: (await listSigningKeys(service.db)).map(({ public_key }) => public_key),
+    emergency_keys: emergencyKeys,
     control_plane_hosts: [new URL(service.publicUrl).hostname.replace(/^\[|\]$/g, '')],
     tcp_ports: `${service.settings.tcpPorts.first}-${service.settings.tcpPorts.last}`,
   }

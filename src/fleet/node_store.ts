@@ -99,6 +99,7 @@ export type FleetEvent = {
     | 'cell_deleted'
     | 'account_placed'
     | 'proxy_changed'
+    | 'emergency_order'
   readonly node?: string | undefined
   readonly sourceIp?: string | undefined
   readonly detail?: string

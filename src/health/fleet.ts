@@ -106,7 +106,15 @@ function lag(live: readonly NodeFacts[]): Status {
 
 type NodeAsSeen = Pick<
   EdgeNode,
-  'live' | 'lastSeenAt' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'differences' | 'certificates'
+  | 'live'
+  | 'lastSeenAt'
+  | 'applied'
+  | 'refusals'
+  | 'refused'
+  | 'storageFault'
+  | 'differences'
+  | 'emergencies'
+  | 'certificates'
 >
 export type NodeContext = {
   readonly isConnected: boolean
@@ -153,6 +161,12 @@ export function nodeStatus(node: NodeAsSeen, { isConnected, due, isKeyAccepted }
           ),
         ]
       : []),
+    ...(node.emergencies ?? []).map(({ id, ranges, expiresAt }) =>
+      degraded(
+        'emergency',
+        `By emergency order ${id}, it refuses ${counted(ranges, 'range')} of addresses until ${expiresAt}.`,
+      ),
+    ),
     ...(rejected > 0
       ? [degraded('record_refused', `It rejected ${counted(rejected, 'record')} and keeps what was there before.`)]
       : []),

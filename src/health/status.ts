@@ -48,6 +48,7 @@ export const codes = [
   'record_refused',
   'record_withheld',
   'proxy_differs',
+  'emergency',
   'storage_fault',
   'delivery_failing',
   'disabled',

@@ -18,7 +18,7 @@ import { createLifetime, type Drain, type ProxyOptions } from './process/lifetim
 import { haproxyProcess } from './process/process.ts'
 import { mapRuntime } from './process/runtime.ts'
 import { createTurns } from './process/turns.ts'
-import { formerDestinations } from './sessions.ts'
+import { endSessionsFrom, formerDestinations } from './sessions.ts'
 import { mapFolder, type ProxySettings, policyFolder } from './settings.ts'
 import { createTenantCertificates } from './tenant_certificates.ts'
 
@@ -33,6 +33,8 @@ export type EdgeProxy = {
   shadowed: (entry: Entry) => string | undefined
   /** Ends the open connections of TCP edges, also of deleted ones. Resolves to how many there were. */
   closeSessions: (targets: readonly string[]) => Promise<number>
+  /** Ends the open connections of these clients. */
+  closeSessionsFrom: (isRefused: (source: string) => boolean) => Promise<void>
   /** Serves the current certificate folder. Also called regularly. */
   loadCertificates: () => Promise<void>
   /** Certificates of accounts, by name. */
@@ -112,6 +114,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     apply: (change) => turns.next(() => apply(change)),
     shadowed: (entry) => whyShadowed(settings, claims, entry) ?? natives.fault(backendOf(entry)),
     closeSessions: (targets) => turns.next(() => former.closeSessions(settings, targets, claims)),
+    closeSessionsFrom: (isRefused) => turns.next(() => endSessionsFrom(settings, isRefused)),
     loadCertificates: () => turns.next(certificates.load),
     names: {
       taken: certificates.names,

@@ -87,9 +87,8 @@ export async function endSessions(
   destinations: Destinations,
   routes: ReadonlySet<string>,
 ): Promise<number> {
-  const workers = (await ask(settings.masterSocket, 'show proc')).matchAll(/^(\d+)\s+worker\s/gm)
   let count = 0
-  for (const [, pid] of workers) {
+  for (const pid of await workersOf(settings)) {
     if (!(await beginClose(settings, pid))) continue
     const websockets = idsOfWebsockets(await ask(settings.masterSocket, `@!${pid} show table websockets`), routes)
     if (destinations.isEmpty && websockets.size === 0) continue
@@ -103,8 +102,23 @@ export async function endSessions(
   return count
 }
 
+/** Ends what comes from these addresses and goes on for long: TCP connections, WebSockets and requests in flight. */
+export async function endSessionsFrom(settings: ProxySettings, isRefused: (source: string) => boolean): Promise<void> {
+  for (const pid of await workersOf(settings)) {
+    const sessions = parseSessions(await ask(settings.masterSocket, `@!${pid} show sess all`))
+    for (const { pointer, source } of sessions)
+      if (source !== undefined && isRefused(source))
+        await ask(settings.masterSocket, `@!${pid} shutdown session ${pointer}`)
+  }
+}
+
+async function workersOf({ masterSocket }: ProxySettings): Promise<string[]> {
+  const listed = await ask(masterSocket, 'show proc')
+  return [...listed.matchAll(/^(\d+)\s+worker\s/gm)].map(([, pid = '']) => pid)
+}
+
 /** Resolves to false when the worker has ended since it was listed, with all its sessions. */
-async function beginClose({ masterSocket }: ProxySettings, pid: string | undefined): Promise<boolean> {
+async function beginClose({ masterSocket }: ProxySettings, pid: string): Promise<boolean> {
   const value = randomInt(2 ** 47)
   const answer = await ask(masterSocket, `experimental-mode on; @!${pid} set var proc.closes int(${value})`)
   if (answer.startsWith("Can't find the target PID")) return false
@@ -122,10 +136,13 @@ function idsOfWebsockets(table: string, routes: ReadonlySet<string>): Set<number
 /** The table has the last 32 bits of the number. */
 const id32 = (id: string): number => Number(BigInt.asUintN(32, BigInt(id)))
 
-function* parseSessions(text: string): Generator<{ pointer: string; id: number; destination: string | undefined }> {
+type Session = { pointer: string; id: number; source: string | undefined; destination: string | undefined }
+
+function* parseSessions(text: string): Generator<Session> {
   for (const session of text.split(/^(?=0x)/m)) {
     const [, pointer, id] = /^(0x[0-9a-f]+):.*? id=(\d+) /.exec(session) ?? []
     const destination = /^\s+frontend=tcp .*? addr=(\S+)$/m.exec(session)?.[1]
-    if (pointer && id) yield { pointer, id: id32(id), destination }
+    const source = / source=(\S+):\d+$/m.exec(session)?.[1]
+    if (pointer && id) yield { pointer, id: id32(id), source, destination }
   }
 }

@@ -3,22 +3,29 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createGzip } from 'node:zlib'
+import { maxOrderBytes } from '../../distribution/emergency.ts'
 import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
+import type { Taken } from '../emergencies.ts'
+
+type Node = {
+  status: () => Record<string, unknown>
+  /** Why no traffic should be sent here now; undefined when it may. */
+  notReady: () => string | undefined
+  /** What is wrong although traffic may come. */
+  warnings: () => string[]
+  metrics: () => Promise<Record<string, number>>
+  /** More of them, as text in slices: there may be very many. */
+  more: () => Iterable<string>
+  takeEmergency: (text: string) => Promise<Taken>
+}
 
 /**
  * The node's status, for its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for the supervisor
- * that restarts it, `/readyz` for the balancer that sends it traffic.
+ * that restarts it, `/readyz` for the balancer that sends it traffic. `/emergency` takes a signed order, from anyone.
  */
 export async function serveStatus(
   listen: { host: string; port: number },
-  status: () => Record<string, unknown>,
-  /** Why no traffic should be sent here now; undefined when it may. */
-  notReady: () => string | undefined,
-  /** What is wrong although traffic may come. */
-  warnings: () => string[],
-  metrics: () => Promise<Record<string, number>>,
-  /** More of them, as text in slices: there may be very many. */
-  more: () => Iterable<string>,
+  { status, notReady, warnings, metrics, more, takeEmergency }: Node,
 ): Promise<{ close: () => void }> {
   const server = createServer(async (request, response) => {
     const answer = (type: string, body: string) => response.writeHead(200, { 'Content-Type': type }).end(body)
@@ -36,6 +43,8 @@ export async function serveStatus(
         response.writeHead(503, { 'Content-Type': 'application/json' })
         return response.end(JSON.stringify({ status: 'not ready', reason }))
       }
+      case '/emergency':
+        return order(request, response, takeEmergency)
       case '/status':
         return answer('application/json', JSON.stringify(status()))
       case '/metrics':
@@ -52,6 +61,24 @@ export async function serveStatus(
       // A monitor that asks every few seconds over one connection would keep the process from ending.
       server.closeAllConnections()
     },
+  }
+}
+
+/** The signature says who gave it, so the way it came does not matter. */
+async function order(request: IncomingMessage, response: ServerResponse, take: Node['takeEmergency']): Promise<void> {
+  const answer = (status: number, body: object) =>
+    void response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
+  if (request.method !== 'POST') return answer(405, { fault: 'must be sent with POST' })
+  try {
+    let text = ''
+    for await (const part of request.setEncoding('utf8')) {
+      text += part
+      if (text.length > maxOrderBytes) return answer(413, { fault: `is longer than ${maxOrderBytes} bytes` })
+    }
+    const taken = await take(text)
+    answer(taken.fault === undefined ? 200 : 403, taken)
+  } catch (error) {
+    answer(503, { fault: `is not in force yet, and the node keeps trying: ${(error as Error).message}` })
   }
 }
 

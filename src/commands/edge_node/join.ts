@@ -34,6 +34,8 @@ type Place = {
   nats_ca_pem: string | null
   nats_in_operator_mode: boolean
   trusted_keys: string[]
+  /** Absent from control planes before 0.3. */
+  emergency_keys?: string[]
   tcp_ports: string
   control_plane_hosts: string[]
 }
@@ -194,6 +196,7 @@ function settingsText(place: Place, { ca, credentials }: JoinFiles, url: URL): s
     GATEHOUSE_EDGE_NODE: place.name,
     GATEHOUSE_EDGE_CELL: place.cell,
     GATEHOUSE_EDGE_TRUSTED_KEYS: place.trusted_keys.join(','),
+    ...(place.emergency_keys?.length && { GATEHOUSE_EDGE_EMERGENCY_KEYS: place.emergency_keys.join(',') }),
     GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: [...hosts].join(','),
     GATEHOUSE_TCP_PORTS: place.tcp_ports,
     GATEHOUSE_NATS_URL: place.nats_servers.join(','),

@@ -8,11 +8,14 @@ import { type TrustedKeys, trustedKeys } from '../../distribution/signature.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
 import type { OwnPorts } from '../../kernel/ip/dial_policy.ts'
 
-export function readTrustedKeys(config: EdgeConfig): TrustedKeys {
+export function readTrustedKeys(
+  config: EdgeConfig,
+  setting: 'GATEHOUSE_EDGE_TRUSTED_KEYS' | 'GATEHOUSE_EDGE_EMERGENCY_KEYS',
+): TrustedKeys {
   try {
-    return trustedKeys(config.GATEHOUSE_EDGE_TRUSTED_KEYS)
+    return trustedKeys(config[setting])
   } catch (error) {
-    throw new ConfigError(`GATEHOUSE_EDGE_TRUSTED_KEYS has ${(error as Error).message}`)
+    throw new ConfigError(`${setting} has ${(error as Error).message}`)
   }
 }
 

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { createAgent } from '../../agent/agent.ts'
 import type { Storage } from '../../agent/disk/storage.ts'
+import type { Emergencies } from '../../agent/emergencies.ts'
 import type { EdgeProxy } from '../../agent/haproxy/apply.ts'
 import { usageMetrics } from '../../agent/haproxy/config/limits.ts'
 import { frontendMetrics } from '../../agent/haproxy/lines/frontend_metrics.ts'
@@ -37,13 +38,13 @@ type Node = {
   current: () => { nodeKey: string }
   storage: Pick<Storage, 'fault' | 'failures'>
   differences: Pick<Differences, 'state'>
+  emergencies: Pick<Emergencies, 'state' | 'take'>
   isDraining: () => boolean
 }
 
-export function serveNodeStatus(
-  { GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen,
-  { settings, agent, health, link, natives, requests, ruleHits, storage, differences, current, isDraining }: Node,
-) {
+export function serveNodeStatus({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen, node: Node) {
+  const { settings, agent, health, link, natives, requests, ruleHits, storage, differences, emergencies } = node
+  const { current, isDraining } = node
   const fingerprint = nodeKeyFingerprint(current().nodeKey)
   const status = () => ({
     ...current(),
@@ -69,6 +70,9 @@ export function serveNodeStatus(
       ...(nats ? [`no changes arrive: ${nats}`] : []),
       ...(clock ? [clock] : []),
       ...(differences.state().since === null ? [] : ['another program changed HAProxy; the log names what']),
+      ...emergencies
+        .state()
+        .map(({ id, ranges, expiresAt }) => `emergency order ${id} refuses ${ranges} ranges until ${expiresAt}`),
     ]
   }
 
@@ -86,6 +90,7 @@ export function serveNodeStatus(
       gatehouse_edge_differences_total: differences.state().found,
       gatehouse_edge_differs: differences.state().since === null ? 0 : 1,
       ...agreementMetric(differences),
+      gatehouse_edge_emergency_orders: emergencies.state().length,
       gatehouse_edge_refused_upstreams: refusedUpstreams,
       gatehouse_edge_unresolved_names: unresolvedNames,
       gatehouse_edge_certificate_names: certificates.names,
@@ -108,7 +113,10 @@ export function serveNodeStatus(
     }
   }
 
-  return serveStatus(listen, status, notReady, warnings, metrics, requests.trafficMetrics)
+  return serveStatus(listen, {
+    ...{ status, notReady, warnings, metrics, more: requests.trafficMetrics },
+    takeEmergency: emergencies.take,
+  })
 }
 
 const clockFaultOf = (link: Link): string | undefined => clockFault(link.clockOffset() ?? 0, 'NATS')

@@ -20,6 +20,7 @@ import { ConfigError } from '../../kernel/config_error.ts'
 import { defaultCell, findCell } from '../../operations/placement.ts'
 import { removeNodeKey, replaceDeliveryKey } from '../../publisher/nodes/node_keys.ts'
 import { withDatabase } from '../database.ts'
+import { readLife } from '../life.ts'
 import { nodeNameFlag } from '../node_name.ts'
 import { openSecretsBox, requireSecretsBox } from '../secrets_key.ts'
 
@@ -63,7 +64,7 @@ async function invite(config: Config, db: DbPool, args: string[]): Promise<numbe
     options: { name: text, cell: { ...text, default: defaultCell.name }, expires: { ...text, default: '1h' } },
   })
   const name = values.name === undefined ? null : nodeNameFlag(values.name)
-  const lifeSeconds = readLife(values.expires)
+  const lifeSeconds = readLife('--expires', values.expires, longestLifeSeconds)
   if (!(await loadNatsOperator(db, openSecretsBox(config)))) {
     console.error("gatehouse: NATS has its users in a configuration file. Run 'gatehouse nats init' first")
     return 1
@@ -95,16 +96,7 @@ const natsOf = ({ GATEHOUSE_NATS_PUBLIC_URL: own, GATEHOUSE_NATS_URL: ours }: Co
 const isClosed = (config: Config): boolean =>
   natsOf(config).every((server) => /^(localhost|127\..*|::1)$/.test(natsHost(server).host))
 
-const units = { m: 60, h: 60 * 60, d: 24 * 60 * 60 } as const
-const longestLifeSeconds = 7 * units.d
-
-function readLife(value: string): number {
-  const [, count, unit] = /^([1-9]\d{0,4})([mhd])$/.exec(value) ?? []
-  const seconds = Number(count) * (units[unit as keyof typeof units] ?? 0)
-  if (!(seconds > 0 && seconds <= longestLifeSeconds))
-    throw new ConfigError('--expires must be a time up to 7 days, such as 30m, 1h or 2d')
-  return seconds
-}
+const longestLifeSeconds = 7 * 24 * 60 * 60
 
 /** Recorded first, then enforced: a running `serve` gives NATS what could not be given now. */
 async function revoke(config: Config, db: DbPool, name: string): Promise<number> {

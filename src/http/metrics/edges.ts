@@ -4,7 +4,16 @@ import { type EdgeNode, upstreamStatuses } from '../../kernel/edge/edge_nodes.ts
 type Registers = Registry[]
 type Shown = Pick<
   EdgeNode,
-  'cell' | 'live' | 'applied' | 'refusals' | 'refused' | 'storageFault' | 'differences' | 'upstreams' | 'certificates'
+  | 'cell'
+  | 'live'
+  | 'applied'
+  | 'refusals'
+  | 'refused'
+  | 'storageFault'
+  | 'differences'
+  | 'emergencies'
+  | 'upstreams'
+  | 'certificates'
 >
 
 export type EdgeMetrics = {
@@ -132,6 +141,12 @@ function faultMetrics(registers: Registers, liveNodes: () => Shown[]): void {
     'gatehouse_edge_nodes_differing',
     'Live edge nodes whose HAProxy another program changed, and was not found right since.',
     () => liveNodes().filter(({ differences }) => differences?.since != null).length,
+  )
+  gauge(
+    registers,
+    'gatehouse_edge_nodes_in_emergency',
+    'Live edge nodes that refuse addresses by an emergency order.',
+    () => liveNodes().filter(({ emergencies = [] }) => emergencies.length > 0).length,
   )
   gauge(
     registers,

@@ -38,6 +38,9 @@ export type NodeDifferences = {
   latest: readonly { what: string; name: string; kind: (typeof differenceKinds)[number]; at: string }[]
 }
 
+/** An emergency order that a node enforces; see distribution/emergency.ts. */
+export type EmergencyInForce = { id: string; ranges: number; reason: string; expiresAt: string }
+
 /** An edge node as the control plane knows it, from its last report. */
 export type EdgeNode = {
   node: string
@@ -55,6 +58,8 @@ export type EdgeNode = {
   storageFault?: string
   /** Absent in agents before 0.3. */
   differences?: NodeDifferences
+  /** Absent in agents before 0.3. */
+  emergencies?: EmergencyInForce[]
   /** How many addresses of backends have each status. Absent in agents before 0.2. */
   upstreams?: Record<UpstreamStatus, number>
   /** It counts which rules decide. Absent in agents before 0.2. */

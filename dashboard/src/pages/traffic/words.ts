@@ -21,6 +21,7 @@ const sentences: Record<string, string> = {
   websockets: 'Too many WebSockets',
   user_agent_filter: 'The route does not accept this User-Agent',
   methods: 'The route does not accept this method',
+  emergency: 'The operator of the installation refuses this address for now',
   rate_limit: 'More requests than the limit of the route',
   bad_request: 'Not a valid request',
   bad_host: 'Not a valid host name',

@@ -18,6 +18,7 @@ import {
   refuseUnnamedRequests,
   sourceStage,
 } from './client_address.ts'
+import { refuseEmergencyConnections, refuseEmergencyRequests } from './emergency.ts'
 import { fastPath, fastPathMaps } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { hasNoModule, moduleAcls } from './modules.ts'
@@ -149,7 +150,7 @@ const listen = (address: string, port: string): string =>
 
 const tcpFrontend = (settings: ProxySettings) => `frontend tcp
   mode tcp
-${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${logConnections(settings)}${expectProxyProtocol(settings)}${refuseUnnamedConnections(settings)}${limitSourceConnections(settings)}
+${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${settings.tcpBind.first}-${settings.tcpBind.last}`)}\n`).join('')}  timeout client 1h${logConnections(settings)}${expectProxyProtocol(settings)}${refuseUnnamedConnections(settings)}${refuseEmergencyConnections(settings)}${limitSourceConnections(settings)}
   # Unknown destinations are closed before anything is allocated for them.
   tcp-request connection set-var(sess.port) dst_port
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
@@ -196,7 +197,7 @@ const announceHttp3 = ({ isHttp3On }: ProxySettings): string =>
 const httpsFrontend = (settings: ProxySettings) => `frontend https
   mode http
 ${httpsBinds(settings)}
-${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}${refuseHttp3FromBalancers(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}${refuseHttp3FromBalancers(settings)}${expectProxyProtocol(settings)}${refuseEmergencyConnections(settings)}${limitSourceConnections(settings)}
   # Written once for all requests of a connection.
   tcp-request ${sourceStage(settings)} set-var-fmt(sess.source) "%[src]"
 
@@ -207,7 +208,7 @@ ${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}$
   # it may leave what comes right behind it, the next request, unread until the time is up.
   http-after-response set-header Connection close if !METH_GET !METH_HEAD { fc_http_major 1 } !{ srv_id gt 0 }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
-${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(settings)}${forwardedFor(settings)}
+${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(settings)}${forwardedFor(settings)}${refuseEmergencyRequests(settings)}
   # What both paths ask.
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0

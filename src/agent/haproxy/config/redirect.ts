@@ -3,6 +3,7 @@ import { readyKey } from '../maps/entries.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { expectProxyProtocol } from './client_address.ts'
+import { refuseEmergencyConnections } from './emergency.ts'
 import { limitSourceConnections } from './limits.ts'
 import { controlCharacters, validHost } from './rules.ts'
 
@@ -21,7 +22,7 @@ export const redirectFrontend = (settings: ProxySettings): string => {
   if (httpBind.length === 0) return withoutPort80(settings)
   return `frontend http
   mode http
-${httpBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''}\n`).join('')}${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}${expectProxyProtocol(settings)}${limitSourceConnections(settings)}
+${httpBind.map((at) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''}\n`).join('')}${parserAnswers(settings)}  unique-id-format %[uuid(7)]${logRequests(settings)}${expectProxyProtocol(settings)}${refuseEmergencyConnections(settings)}${limitSourceConnections(settings)}
   http-after-response set-header Connection close if { var(proc.draining) -m bool }
   http-request return ${answers.draining} if { stopping } { date,sub(proc.refuse_after) gt 0 }
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE

@@ -10,6 +10,7 @@ const allowed: Outcome = { outcome: 'allowed', reason: null }
 /** Why the edge gives these answers. The others are refusals by policies and limits, of which lines say more, and the redirect. */
 const reasonOfAnswer: readonly (readonly [string, RequestReason])[] = [
   [answers.badRequest, 'bad_request'],
+  [answers.emergency, 'emergency'],
   [answers.userAgentRefused, 'user_agent_filter'],
   [answers.methodRefused, 'methods'],
   [answers.badHost, 'bad_host'],

@@ -36,6 +36,7 @@ import { responseValue } from './response_entry.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */
 export const mapNames = [
+  'emergency',
   'policy',
   'restrictions',
   'backend',

@@ -96,10 +96,13 @@ export function* changeLines(
 ): Generator<string> {
   function* commands(): Generator<string> {
     for (const change of changes) yield changeCommand(settings, change)
-    for (const { map, key } of places) yield `get map ${mapFile(settings, map)} ${escaped(key)}`
+    for (const { map, key } of places) yield `get map ${mapFile(settings, map)} ${escaped(lookedUpAs(map, key))}`
   }
   yield* joinedLines(commands())
 }
+
+/** A map of ranges is asked about an address: the first one of a range, which is in no narrower one. */
+const lookedUpAs = (map: MapName, key: string): string => (map === 'emergency' ? key.replace(/\/\d+$/, '') : key)
 
 export function* joinedLines(commands: Iterable<string>): Generator<string> {
   let line = ''

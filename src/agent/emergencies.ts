@@ -1,0 +1,166 @@
+import { join } from 'node:path'
+import { type Order, openOrder } from '../distribution/emergency.ts'
+import type { TrustedKeys } from '../distribution/signature.ts'
+import type { EmergencyInForce } from '../kernel/edge/edge_nodes.ts'
+import { compareAddresses, parseAddress } from '../kernel/ip/address.ts'
+import { type Cidr, containsCidr, formatCidr, parseCidr, rangesAround } from '../kernel/ip/cidr.ts'
+import type { Log } from '../kernel/log.ts'
+import type { Timing } from '../kernel/timing.ts'
+import { type Files, writeAtomically } from './disk/files.ts'
+import type { EdgeProxy } from './haproxy/apply.ts'
+import { difference, type Entry } from './haproxy/maps/entries.ts'
+import { createTurns } from './haproxy/process/turns.ts'
+
+type Parts = {
+  files: Files
+  /** Ours alone. */
+  folder: string
+  keys: TrustedKeys
+  cell: string
+  timing: Pick<Timing, 'now' | 'every'>
+  log: Log
+  proxy: Pick<EdgeProxy, 'apply' | 'closeSessionsFrom'>
+  onChange: () => void
+}
+
+/** By file. An order and the one that ends it have the same id. */
+type Orders = Map<string, { text: string; order: Order; kept: boolean }>
+export type Taken = { order: Order; kept: boolean; fault?: undefined } | { fault: string }
+
+const lookEveryMs = 1_000
+/** Each is a file that is read at every start. */
+const maxOrders = 100
+
+/**
+ * Emergency orders of the operator, which reach the node without control plane, database and NATS. They are kept as they
+ * came, so that a start believes them for the same reason as the first time: their signature.
+ */
+export async function openEmergencies(parts: Parts) {
+  const { keys, cell, timing, log, proxy, onChange } = parts
+  const turns = createTurns()
+  const orders = await readOrders(parts)
+  const inForce = () => inForceOf(orders, timing.now())
+  let enforced = entriesOf(inForce())
+  let enforcedIds = idsOf(inForce())
+  /** Ranges with connections that are to be closed. */
+  let unclosed = new Set<string>()
+
+  /** What it does not get done now, it does a second later. */
+  async function enforce(): Promise<void> {
+    const current = inForce()
+    if (idsOf(current) !== enforcedIds) {
+      const wanted = entriesOf(current)
+      const change = difference(enforced, wanted)
+      await proxy.apply(change)
+      enforced = wanted
+      enforcedIds = idsOf(current)
+      unclosed = new Set([...unclosed, ...change.set.map(({ key }) => key)])
+      log.warn({ orders: enforcedIds, ranges: wanted.length }, 'the ranges that emergency orders refuse have changed')
+      onChange()
+    }
+    if (unclosed.size === 0) return
+    await proxy.closeSessionsFrom((source) => isAmong(unclosed, source))
+    unclosed = new Set()
+  }
+
+  const isDue = () => orders.size > 0 || enforced.length > 0 || unclosed.size > 0
+  const stop = timing.every(lookEveryMs, () => {
+    if (isDue())
+      void turns.next(async () => {
+        await enforce().catch((err) => log.error({ err }, 'cannot enforce an emergency order; retrying in a second'))
+        await keepOrders(orders, parts).catch(() => {})
+      })
+  })
+
+  return {
+    /** For HAProxy to start with. */
+    entries: (): readonly Entry[] => enforced,
+
+    /** Resolves when it is in force. A disk that takes nothing does not keep it from that. */
+    take: (text: string): Promise<Taken> =>
+      turns.next(async () => {
+        const { order, fault } = openOrder(text, keys, { cell, now: timing.now() })
+        if (!order) return { fault }
+        const name = fileOf(order)
+        const isNew = !orders.has(name)
+        if (isNew && orders.size >= maxOrders) return { fault: `cannot be kept beside ${maxOrders} others` }
+        if (isNew) orders.set(name, { text, order, kept: false })
+        await enforce()
+        await keepOrders(orders, parts).catch((err) =>
+          log.error({ err }, 'cannot keep an emergency order; it would not survive a restart'),
+        )
+        return { order, kept: orders.get(name)?.kept === true }
+      }),
+
+    /** Those that HAProxy has. */
+    state: (): EmergencyInForce[] =>
+      inForce()
+        .filter(({ id }) => enforcedIds.includes(id))
+        .map(({ id, refuse, reason, expiresAt }) => ({ id, ranges: refuse.length, reason, expiresAt })),
+    async stop(): Promise<void> {
+      stop()
+      await turns.ended()
+    },
+  }
+}
+export type Emergencies = Awaited<ReturnType<typeof openEmergencies>>
+
+/** Those that were kept and are still believed. */
+async function readOrders({ files, folder, keys, cell, timing, log }: Parts): Promise<Orders> {
+  const orders: Orders = new Map()
+  await files.makeFolder(folder, 0o700).catch((err) => log.warn({ err }, 'cannot make the folder of emergency orders'))
+  for (const name of await files.list(folder).catch(() => [])) {
+    const text = (await files.read(join(folder, name)))?.toString() ?? ''
+    const { order, fault } = openOrder(text, keys, { cell, now: timing.now() })
+    if (order && fileOf(order) === name) orders.set(name, { text, order, kept: true })
+    else log.warn({ file: name, fault }, 'an emergency order is not followed')
+  }
+  return orders
+}
+
+/** Removes those that have ended. */
+async function keepOrders(orders: Orders, { files, folder, timing }: Parts): Promise<void> {
+  for (const [name, held] of orders) {
+    if (Date.parse(held.order.expiresAt) <= timing.now()) {
+      await files.remove(join(folder, name))
+      orders.delete(name)
+    } else if (!held.kept) {
+      await writeAtomically(files, join(folder, name), [held.text], 0o600)
+      held.kept = true
+    }
+  }
+}
+
+function inForceOf(orders: Orders, now: number): Order[] {
+  const all = [...orders.values()].map(({ order }) => order)
+  return all.filter(
+    ({ id, refuse, expiresAt }) => refuse.length > 0 && Date.parse(expiresAt) > now && !orders.has(`${id}.lift`),
+  )
+}
+
+const fileOf = ({ id, refuse }: Order): string => (refuse.length === 0 ? `${id}.lift` : id)
+
+const idsOf = (orders: readonly Order[]): string =>
+  orders
+    .map(({ id }) => id)
+    .sort()
+    .join(' ')
+
+/** Only the widest: HAProxy is asked about single addresses, and would answer with a narrower range around one. */
+function entriesOf(orders: readonly Order[]): Entry[] {
+  const ranges = orders
+    .flatMap(({ refuse }) => refuse.map((text) => parseCidr(text).cidr))
+    .filter((range) => range !== undefined)
+    .sort((a, b) => compareAddresses(a.network, b.network) || a.prefixLength - b.prefixLength)
+  const widest: Cidr[] = []
+  for (const range of ranges) {
+    const last = widest.at(-1)
+    if (!last || !containsCidr(last, range)) widest.push(range)
+  }
+  return widest.map((range) => ({ map: 'emergency', key: formatCidr(range), value: 'refused' }))
+}
+
+function isAmong(ranges: ReadonlySet<string>, source: string): boolean {
+  const address = parseAddress(source)
+  return address !== undefined && rangesAround(address).some((range) => ranges.has(formatCidr(range)))
+}

@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import type { Taken } from '../../agent/emergencies.ts'
+import type { EdgeConfig } from '../../config/config.ts'
+import { ConfigError } from '../../kernel/config_error.ts'
+
+type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
+
+const timeoutMs = 60_000
+
+/** Gives the node on this machine an order. It needs nothing but the agent. */
+export async function applyEmergency(args: string[], config: StatusListen): Promise<number> {
+  const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
+  const [file, ...more] = positionals
+  if (!file || more.length > 0)
+    throw new ConfigError('usage: gatehouse edge apply-emergency FILE (- for standard input)')
+  const { host, port } = config.GATEHOUSE_EDGE_STATUS_LISTEN
+  const response = await fetch(`http://${host.includes(':') ? `[${host}]` : host}:${port}/emergency`, {
+    method: 'POST',
+    body: read(file),
+    signal: AbortSignal.timeout(timeoutMs),
+  }).catch(() => undefined)
+  if (!response) {
+    console.error(
+      `gatehouse: no edge node responds at ${host}:${port}. Start 'gatehouse edge' on this machine: it needs neither control plane nor NATS`,
+    )
+    return 1
+  }
+  const taken = (await response.json()) as Taken
+  if (taken.fault !== undefined) {
+    console.error(`gatehouse: the order ${taken.fault}`)
+    return 1
+  }
+  const { id, refuse, expiresAt } = taken.order
+  console.log(
+    refuse.length === 0 ? `order ${id} has ended` : `refusing ${refuse.join(', ')} until ${expiresAt} (order ${id})`,
+  )
+  if (taken.kept) return 0
+  console.error(
+    'gatehouse: the node could not write the order to its disk, and would forget it if it restarted. It keeps trying',
+  )
+  return 1
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8')
+  } catch (error) {
+    throw new ConfigError((error as Error).message)
+  }
+}

@@ -1,0 +1,103 @@
+import { rfc3339 } from '../kernel/clock.ts'
+import { cellNamePattern } from '../kernel/edge/cells.ts'
+import { formatCidr, parseCidr } from '../kernel/ip/cidr.ts'
+import { plainText } from '../kernel/text.ts'
+import { parseRfc3339 } from '../kernel/time.ts'
+import { open, type Signer, seal, type TrustedKeys } from './signature.ts'
+
+/**
+ * What an operator orders edge nodes directly, while the control plane, the database or NATS is dead. It is signed with a
+ * key that no server has, and nodes know the public half of.
+ */
+export type Order = {
+  readonly id: string
+  /** Which nodes may follow it. None: those of all cells. */
+  readonly cells: readonly string[]
+  /** Canonical ranges. None: the order with this id ends. */
+  readonly refuse: readonly string[]
+  readonly reason: string
+  readonly issuedAt: string
+  readonly expiresAt: string
+}
+
+const secondsOfDay = 24 * 60 * 60
+/** A node without a control plane cannot be told that it is over. */
+export const longestOrderSeconds = 7 * secondsOfDay
+export const maxOrderRanges = 10_000
+export const maxOrderBytes = 1 << 20
+const maxReasonCharacters = 200
+const idPattern = /^[0-9a-f]{12}$/
+export const isOrderId = (text: string): boolean => idPattern.test(text)
+
+type NewOrder = Pick<Order, 'id' | 'cells' | 'refuse' | 'reason'> & { lifeSeconds: number }
+
+/** Throws what is wrong with the ranges, in words for the operator. */
+export function newOrder({ id, cells, refuse, reason, lifeSeconds }: NewOrder, now: number): Order {
+  const ranges = refuse.map((text) => {
+    const { cidr, fault } = parseCidr(text)
+    if (!cidr) throw new Error(`${text} ${fault}`)
+    return formatCidr(cidr)
+  })
+  if (ranges.length > maxOrderRanges) throw new Error(`an order has at most ${maxOrderRanges} ranges`)
+  return {
+    id,
+    cells,
+    refuse: [...new Set(ranges)],
+    reason: plainText(reason, maxReasonCharacters),
+    issuedAt: rfc3339(now),
+    expiresAt: rfc3339(now + lifeSeconds * 1_000),
+  }
+}
+
+/** Lives as long as an order can, so that the order it ends cannot be given again. */
+export const liftOf = (id: string, cells: readonly string[], now: number): Order =>
+  newOrder({ id, cells, refuse: [], reason: '', lifeSeconds: longestOrderSeconds }, now)
+
+/** Says what it is: the key may be used for another kind of order one day. */
+export const sealOrder = (order: Order, signer: Signer): string => seal({ emergency: order }, signer)
+
+/** What was signed, or why a node of this cell does not follow it, as the end of a sentence. */
+export function openOrder(
+  text: string,
+  keys: TrustedKeys,
+  { cell, now }: { cell: string; now: number },
+): { order: Order; fault?: undefined } | { order?: undefined; fault: string } {
+  const opened = open(text, keys)
+  if ('fault' in opened) return { fault: opened.fault }
+  const order = readOrder(opened.payload)
+  if (!order) return { fault: 'is not an emergency order that this version understands' }
+  if (order.cells.length > 0 && !order.cells.includes(cell))
+    return { fault: `is for the cells ${order.cells.join(', ')}, and this node belongs to ${cell}` }
+  const left = Date.parse(order.expiresAt) - now
+  if (left <= 0) return { fault: `has ended at ${order.expiresAt}, by the clock of this node` }
+  if (left > (longestOrderSeconds + 60 * 60) * 1_000)
+    return { fault: `ends at ${order.expiresAt}, which is too far ahead. Check the clock of this node` }
+  return { order }
+}
+
+function readOrder(payload: unknown): Order | undefined {
+  const order = (payload as { emergency?: Partial<Order> } | null)?.emergency
+  if (typeof order !== 'object' || order === null) return undefined
+  const { id, cells, refuse, reason, issuedAt, expiresAt } = order
+  const isFine =
+    typeof id === 'string' &&
+    isOrderId(id) &&
+    isListOf(cells, (each) => new RegExp(cellNamePattern).test(each)) &&
+    isListOf(refuse, isCanonicalRange) &&
+    refuse.length <= maxOrderRanges &&
+    typeof reason === 'string' &&
+    reason.length <= maxReasonCharacters &&
+    isMoment(issuedAt) &&
+    isMoment(expiresAt)
+  return isFine ? { id, cells, refuse, reason, issuedAt, expiresAt } : undefined
+}
+
+const isMoment = (value: unknown): value is string => typeof value === 'string' && parseRfc3339(value) !== undefined
+const isListOf = (value: unknown, is: (each: string) => boolean): value is string[] =>
+  Array.isArray(value) && value.every((each) => typeof each === 'string' && is(each))
+
+/** It becomes a line of a map file and part of a command. */
+function isCanonicalRange(text: string): boolean {
+  const { cidr } = parseCidr(text)
+  return cidr !== undefined && formatCidr(cidr) === text
+}
