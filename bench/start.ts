@@ -1,5 +1,5 @@
 // What a start costs: of `gatehouse serve` until it listens, from the sources and from the bundle that `npm run build` and the
-// tests make, and of a short command of the bundle until it ends, beside Node with nothing to do.
+// tests make, and of a short command and of `gatehouse mcp` of the bundle until they end, beside Node with nothing to do.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -22,6 +22,7 @@ const pairs = [
   ['serve, bundle again', 'serve, bundle'],
   ['api-keys list', 'node -e 0'],
   ['api-keys list again', 'api-keys list'],
+  ['mcp', 'api-keys list'],
 ] as const
 
 export async function measureStarts(rounds: number): Promise<StartOutcome> {
@@ -55,6 +56,7 @@ async function contendersIn(world: World): Promise<Contender[]> {
     { name: 'node -e 0', start: () => runCommand(['-e', '0'], {}) },
     { name: 'api-keys list', start: list },
     { name: 'api-keys list again', start: list },
+    { name: 'mcp', start: () => runCommand([bundle, 'mcp'], client) },
   ]
 }
 

@@ -123,6 +123,7 @@ const onlyIn: Record<string, string[]> = {
   jose: ['sign_in'],
   'get-east-asian-width': ['cli'],
   tldts: ['resources'],
+  '@modelcontextprotocol/server': ['cli'],
   '@grpc/grpc-js': ['terraform'],
   '@grpc/proto-loader': ['terraform'],
   '@opentelemetry/api': ['tracing'],

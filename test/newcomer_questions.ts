@@ -31,6 +31,8 @@ export const newcomerQuestions: readonly [typed: string, answeredBy: readonly st
   ['dry run', ['guides/preview-a-change.html']],
   ['what would this change do', ['guides/preview-a-change.html']],
   ['terraform provider', ['guides/terraform.html']],
+  ['mcp server', ['guides/mcp.html']],
+  ['connect an ai assistant', ['guides/mcp.html']],
   ['add a second edge node', ['guides/add-an-edge-node.html']],
   ['join token expired', ['guides/add-an-edge-node.html', 'operate/edge-nodes.html']],
   ['separate nodes for each region', ['operate/cells.html']],

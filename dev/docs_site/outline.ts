@@ -31,7 +31,9 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   },
   {
     title: 'Automate and watch',
-    files: inFolder('guides', 'dashboard', 'clients', 'state-files-in-ci', 'terraform', 'webhooks', 'access-log'),
+    files: [
+      ...inFolder('guides', 'dashboard', 'clients', 'mcp', 'state-files-in-ci', 'terraform', 'webhooks', 'access-log'),
+    ],
   },
   {
     title: 'Operate',

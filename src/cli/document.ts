@@ -29,6 +29,7 @@ type Content = Record<string, { schema: Schema }>
 export type DocumentOperation = {
   operationId: string
   summary: string
+  description?: string
   parameters: (Parameter | { $ref: string })[]
   requestBody?: { content: Content }
   responses: Record<string, { content?: Content }>

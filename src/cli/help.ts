@@ -73,6 +73,7 @@ ${twoColumns([
   ['gatehouse tail', 'show requests to edges as they happen'],
   ['gatehouse state', 'dump, validate, schema, diff, apply, sync: manage an account as a file'],
   ['gatehouse import ngrok', 'create a state file from an ngrok account'],
+  ['gatehouse mcp', 'let an assistant read the account and propose changes'],
   ['gatehouse api METHOD PATH', 'send any request to the API'],
   ['gatehouse auth status', 'show which server and API key are used, and where they are set'],
   ['gatehouse upgrade check', 'compare the versions of this command, the service and the edge nodes'],

@@ -63,6 +63,7 @@ const verbsOf: Record<string, string[]> = {
   auth: ['status'],
   upgrade: ['check'],
   tail: [],
+  mcp: [],
 }
 
 /** Commands that are no operations, in groups that have operations. */

@@ -1,0 +1,77 @@
+// What the tools may call, made from openapi.json. Nothing else in this folder sends a request.
+import { type DocumentOperation, deref, type Parameter, paths, type Schema } from '../document.ts'
+
+export type Entry = {
+  readonly id: string
+  readonly method: string
+  readonly path: string
+  readonly summary: string
+  readonly description: string
+  readonly parameters: readonly Parameter[]
+  readonly body: Schema | undefined
+}
+
+/** They read something about an address, rules or a draft, and change nothing. */
+export const asks = ['ip_checks.create', 'ip_policies.impact', 'change_sets.preview'] as const
+/** They change drafts, which have no effect until a person applies them. */
+export const drafts = ['change_sets.create', 'change_sets.update', 'change_sets.delete'] as const
+/** They say how a request is made, not what it changes. The last one is a decision for the person who applies. */
+const notGiven = ['dry_run', 'wait', 'allow_self_lockout']
+/** They are about a browser. */
+const sessions = ['dashboard_session', 'command_sign_in']
+/** The service refuses them in a change set: they have a secret in their request or response, or ask other machines. */
+const notPlanned = [
+  ...['api_keys.create', 'api_keys.rotate', 'tls_certificates.create', 'tls_certificates.update'],
+  ...['webhook_destinations.create', 'webhook_destinations.rotate', 'webhook_destinations.test'],
+  ...['reserved_domains.verify', ...asks],
+]
+
+const groupOf = ({ id }: Entry): string => id.split('.')[0] ?? ''
+const isAmong = (ids: readonly string[], { id }: Entry): boolean => ids.includes(id)
+
+const documented = Object.entries(paths()).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ entry: toEntry(method, path, operation), operation })),
+)
+
+function toEntry(method: string, path: string, operation: DocumentOperation): Entry {
+  const body = operation.requestBody?.content['application/json']?.schema
+  const parameters = operation.parameters.map((parameter) => deref<Parameter>(parameter))
+  return {
+    id: operation.operationId,
+    method: method.toUpperCase(),
+    path,
+    summary: operation.summary,
+    description: operation.description ?? '',
+    parameters: parameters.filter(({ in: place, name }) => place !== 'header' && !notGiven.includes(name)),
+    body: body && deref<Schema>(body),
+  }
+}
+
+const answersJson = ({ responses }: DocumentOperation): boolean =>
+  responses['200']?.content?.['application/json'] !== undefined
+
+const byId = (entries: readonly Entry[]): ReadonlyMap<string, Entry> =>
+  new Map(entries.map((entry) => [entry.id, entry]))
+
+export const readable = byId(
+  documented
+    .filter(({ entry, operation }) => entry.method === 'GET' && answersJson(operation))
+    .map(({ entry }) => entry)
+    .filter((entry) => !sessions.includes(groupOf(entry))),
+)
+
+/** What a change set may contain. */
+export const inChangeSets = byId(
+  documented
+    .map(({ entry }) => entry)
+    .filter(
+      (entry) =>
+        entry.method !== 'GET' && ![...sessions, 'change_sets'].includes(groupOf(entry)) && !isAmong(notPlanned, entry),
+    ),
+)
+
+/** All that is ever sent. */
+export const callable = byId([
+  ...readable.values(),
+  ...documented.map(({ entry }) => entry).filter((entry) => isAmong([...asks, ...drafts], entry)),
+])
