@@ -25,7 +25,8 @@ const reading = (id: number) => request(id, 'tools/call', { name: 'read', argume
 
 /** Started as it is, without the client of the SDK. */
 function start(origin: string, token: string) {
-  const child = spawn(process.execPath, [program, 'mcp'], {
+  // Longer than the test may take: no request ends by itself.
+  const child = spawn(process.execPath, [program, 'mcp', '--timeout', '3600'], {
     env: environment(origin, token),
     stdio: ['pipe', 'pipe', 'pipe'],
     timeout: loadScaledTimeout(30_000),
