@@ -43,6 +43,17 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
       'gatehouse_http_requests_total{status="503"}': '0+3x90',
     },
   },
+  GatehouseManyDeletions: {
+    fires: {
+      'gatehouse_http_requests_total{operation="ip_policy_rules.delete",status="204"}': '0+10x90',
+      'gatehouse_http_requests_total{operation="https_edge_routes.delete",status="204"}': '0+10x90',
+    },
+    quiet: {
+      'gatehouse_http_requests_total{operation="ip_policy_rules.delete",status="204"}': '0+10x90',
+      'gatehouse_http_requests_total{operation="static_backends.delete",status="404"}': '0+100x90',
+      'gatehouse_http_requests_total{operation="api_keys.delete",status="204"}': '0+100x90',
+    },
+  },
   GatehousePoolExhausted: {
     fires: { 'gatehouse_db_connections{state="waiting"}': '3x90' },
     quiet: {

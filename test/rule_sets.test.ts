@@ -32,7 +32,7 @@ const linesOf = (set: Line[]) => set.map(({ action, cidr, description }) => `${a
 const putText = (admin: Account, policy: string, set: Line[], process = 0) =>
   putRules(admin, policy, linesOf(set), { process })
 const putJson = (admin: Account, policy: string, rules: Line[], process = 0) =>
-  admin('PUT', `/ip_policies/${policy}/rules`, { rules }, { process })
+  admin('PUT', `/ip_policies/${policy}/rules?confirm=true`, { rules }, { process })
 const stored = (policy: string) =>
   many<{ id: string; cidr: string; action: string }>(
     plane.db,

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { createEvaluate } from '../access/decisions.ts'
 import type { Config } from '../config/config.ts'
 import { quotasIn } from '../config/quotas.ts'
+import { unusualAboveIn } from '../config/unusual_changes.ts'
 import { version } from '../config/version.ts'
 import { isWrongDatabase } from '../db/failures.ts'
 import { mayDeleteAudit } from '../db/grants.ts'
@@ -154,6 +155,7 @@ const installationSettings = (
   webhookUrlFault: (url) => urlFault(url, webhooksMayGo),
   tcpPorts: config.GATEHOUSE_TCP_PORTS,
   quotas: quotasIn(config),
+  unusualAbove: unusualAboveIn(config),
   requestsPerMinute: config.GATEHOUSE_REQUESTS_PER_MINUTE,
   tokenSignIn: config.GATEHOUSE_TOKEN_SIGN_IN,
   loginSeconds: config.GATEHOUSE_LOGIN_HOURS * 60 * 60,

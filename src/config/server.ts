@@ -5,6 +5,7 @@ import { natsSettings } from './nats.ts'
 import { quotaSettings } from './quotas.ts'
 import { setting } from './setting.ts'
 import { traceSettings } from './tracing.ts'
+import { unusualChangeSettings } from './unusual_changes.ts'
 import {
   databaseUrl,
   domains,
@@ -127,6 +128,7 @@ export const settings = {
     parse: domains,
   }),
   ...quotaSettings,
+  ...unusualChangeSettings,
   ...domainSettings,
   ...acmeSettings,
   ...natsSettings,

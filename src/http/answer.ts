@@ -123,15 +123,19 @@ async function perform(
   permit(route, caller)
   const params = checkIds(route.params ?? {}, incoming.params)
   await facts.turn?.begin()
-  facts.isDryRun = query.dry_run === true
+  const isDryRun = query.dry_run === true
+  facts.isDryRun = isDryRun
   const ifMatch = raw.headersDistinct['if-match']?.join(', ')
   const idempotencyKey = raw.headersDistinct['idempotency-key']?.join(', ')
   const on = (db: DbPool) =>
-    handleOn(db, incoming, route, caller, { params, query, body, repeated, ifMatch, idempotencyKey })
+    handleOn(db, incoming, route, caller, {
+      ...{ params, query, body, repeated, ifMatch, idempotencyKey, isPart: isDryRun },
+    })
   const db = service.dbOf(caller.accountId)
-  if (!facts.isDryRun) return { caller, result: await on(db) }
-  const { done, differences } = await service.rehearse(db, originOf(incoming, route, caller), on)
-  return { caller, result: dryRunResult(route, done, differences) }
+  if (!isDryRun) return { caller, result: await on(db) }
+  const unusualAbove = route.query?.properties.confirm && service.settings.unusualAbove
+  const rehearsed = await service.rehearse(db, originOf(incoming, route, caller), on, unusualAbove)
+  return { caller, result: dryRunResult(route, rehearsed) }
 }
 
 /** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { DbPool } from '../db/pool.ts'
 import type { Origin } from '../identity/origin.ts'
+import type { Extent, UnusualAbove } from '../kernel/unusual_change.ts'
 import type { Result, Route } from './route.ts'
 import { Closed, type Static } from './wire.ts'
 
@@ -16,6 +17,24 @@ export const Difference = Closed(
 )
 export type Difference = Static<typeof Difference>
 
+export const UnusualExtents = Type.Array(
+  Closed(
+    {
+      of: Type.Unsafe<Extent['of']>({
+        type: 'string',
+        enum: ['ip_policy_rules', 'edge_entries'],
+        description: 'What is counted. `edge_entries` are the edges, routes and backends of the account.',
+      }),
+      resource: Type.String({ description: 'The id of the policy or the account.' }),
+      before: Type.Integer(),
+      added: Type.Integer(),
+      removed: Type.Integer(),
+    },
+    { title: 'UnusualExtent' },
+  ),
+  { description: 'Why the change needs `confirm=true`. Empty if it does not.' },
+)
+
 /** The response to every change with `dry_run=true`. */
 export const DryRunResult = Closed(
   {
@@ -30,6 +49,7 @@ export const DryRunResult = Closed(
       description: 'Null: which addresses the change would newly refuse or allow is not known.',
     }),
     failed_access_tests: Type.Array(Type.String()),
+    needs_confirmation: UnusualExtents,
   },
   { title: 'DryRunResult' },
 )
@@ -40,17 +60,19 @@ export type Rehearse = <Done>(
   db: DbPool,
   origin: Origin,
   work: (db: DbPool) => Promise<Done>,
-) => Promise<{ done: Done; differences: Difference[] }>
+  /** Undefined for a change that never has to be confirmed. */
+  unusualAbove: UnusualAbove | undefined,
+) => Promise<Rehearsed<Done>>
+type Rehearsed<Done> = { done: Done; differences: Difference[]; unusual: Extent[] }
 
 /** Neither its ETag nor its generation is passed on: they belong to something that does not exist. */
 export function dryRunResult(
   { secret }: Route,
-  { body, replayed, warnings }: Result<unknown>,
-  differences: Difference[],
+  { done: { body, replayed, warnings }, differences, unusual }: Rehearsed<Result<unknown>>,
 ): Result<DryRunResult> {
   const response = body === undefined ? null : secret === undefined ? body : without(body as object, secret)
   return {
-    body: { response, differences, impact: null, failed_access_tests: [] },
+    body: { response, differences, impact: null, failed_access_tests: [], needs_confirmation: unusual },
     ...(replayed && { replayed }),
     ...(warnings && { warnings }),
   }

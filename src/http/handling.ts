@@ -39,6 +39,8 @@ export type Sent = {
   readonly repeated: Repeated
   readonly ifMatch?: string | undefined
   readonly idempotencyKey?: string | undefined
+  /** Whether it is unusual is decided by what calls the handler. */
+  readonly isPart: boolean
 }
 
 const NoQuery = Closed({})
@@ -75,7 +77,7 @@ export function handleOn(
   incoming: Incoming,
   route: Route,
   caller: Caller,
-  { ifMatch, idempotencyKey, ...sent }: Sent,
+  { ifMatch, idempotencyKey, isPart, ...sent }: Sent,
 ): Promise<Result<unknown>> {
   const { service, facts } = incoming
   const handling: Handling<Sent['params'], Sent['query'], unknown> = {
@@ -92,6 +94,7 @@ export function handleOn(
     uri: (path) => service.publicUrl + path,
     origin: originOf(incoming, route, caller),
     caller,
+    confirmation: isPart ? 'judged_as_a_whole' : sent.query.confirm === true ? 'given' : 'missing',
     ...sent,
     ...(ifMatch !== undefined && { ifMatch }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
@@ -112,7 +115,7 @@ async function makeChange(
   const { body, repeated } = splitBody(route, bodyOf(route, change))
   const given = Object.entries(change.parameters ?? {}).map(([name, value]) => [name, String(value)] as const)
   const isInPath = ([name]: readonly [string, string]) => Object.hasOwn(route.params ?? {}, name)
-  for (const name of ['dry_run', 'wait'])
+  for (const name of ['dry_run', 'wait', 'confirm'])
     if (change.parameters?.[name] !== undefined)
       throw invalidField(name, 'belongs to the request that applies the change set')
   const query = checkedQuery(route, Object.fromEntries(given.filter((each) => !isInPath(each))))
@@ -123,7 +126,7 @@ async function makeChange(
   if (isProposal) permitRole(route, caller)
   else permit(route, caller)
   return handleOn(db, incoming, route, caller, {
-    ...{ params: checkIds(route.params ?? {}, params), query, body, repeated, ifMatch: change.if_match },
+    ...{ params: checkIds(route.params ?? {}, params), query, body, repeated, ifMatch: change.if_match, isPart: true },
   })
 }
 

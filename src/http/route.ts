@@ -9,6 +9,7 @@ import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
 import type { Id, IdPrefix } from '../kernel/ids.ts'
 import type { Quotas } from '../kernel/quotas.ts'
+import type { UnusualAbove } from '../kernel/unusual_change.ts'
 import type { DomainService } from './domains.ts'
 import type { EdgeView } from './edges.ts'
 import type { Events } from './event_stream.ts'
@@ -24,6 +25,8 @@ export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
   /** How many of each thing an account may store, unless the operator has set its own. */
   readonly quotas: Quotas
+  /** Which changes need to be confirmed. */
+  readonly unusualAbove: UnusualAbove
   /** For each key, where an account has no limit of its own. 0: none. */
   readonly requestsPerMinute: number
   /** Whether the token of a key opens a dashboard session. */
@@ -56,6 +59,8 @@ export type Handling<Params, Query, Body> = {
   readonly domains: DomainService
   /** Makes another change in the name of the same caller, for change sets. */
   readonly makeChange: MakeChange
+  /** Whether the caller confirms an unusual change. Dry runs and change sets are judged when all of it is done. */
+  readonly confirmation: 'missing' | 'given' | 'judged_as_a_whole'
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params

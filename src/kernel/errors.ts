@@ -150,6 +150,11 @@ export const errorCatalog = {
       'The change would block your own address from this API, or from the dashboard you are using. Nothing was changed.',
     hint: 'Allow your own address first (`GET /caller` shows it), or repeat the request with `allow_self_lockout=true`.',
   },
+  ERR_UNUSUAL_CHANGE: {
+    cause:
+      'The change removes or adds unusually many rules of an IP policy, or edges, routes and backends of the account. `details.of` says which (`ip_policy_rules` or `edge_entries`), and `details.resource` of which policy or account; `details.before`, `details.after`, `details.removed` and `details.added` are the numbers. Nothing was changed.',
+    hint: 'Compare the numbers with what you meant to change. `dry_run=true` shows the whole change. If it is right, repeat the request with `confirm=true`.',
+  },
   ERR_IP_POLICY_IN_USE: {
     cause: 'The IP policy is still attached. `details.used_by` lists where.',
     hint: 'Remove it from those restrictions, edges and routes first.',

@@ -144,7 +144,7 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
       prepared: Prepared,
     ) => Promise<Row>
     /** What the audit event says of it besides the resource's stable fields. */
-    readonly audited: (shown: View<P, Shape>) => object
+    readonly audited: (shown: View<P, Shape>, row: Row) => object
   },
 ): Route {
   const { verb, permit, prepare, apply, audited, errors = [], ...writing } = options
@@ -172,7 +172,7 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
           const generation = await record(tx, request.origin, {
             resourceId: body.id,
             before: before.fields,
-            after: { ...stableFieldsOf(resource, body), ...audited(body) },
+            after: { ...stableFieldsOf(resource, body), ...audited(body, row) },
             records: resource.records?.(row, request.caller, 'update'),
           })
           return { row, body, generation }

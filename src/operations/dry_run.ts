@@ -2,6 +2,7 @@ import { many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { rehearse } from '../db/transaction.ts'
 import type { Difference, Rehearse } from '../http/dry_run.ts'
+import { unusualIn } from './unusual_changes.ts'
 
 /** Where migration 0068 puts the events of a dry run. */
 const dryRunPosition = -1
@@ -11,7 +12,7 @@ const dryRunPosition = -1
  * exist for every change, and have what the account may see. Events of other accounts, such as the one that a verified domain is
  * taken from, are not shown.
  */
-export const rehearseChange: Rehearse = (db, { accountId }, work) =>
+export const rehearseChange: Rehearse = (db, { accountId }, work, unusualAbove) =>
   rehearse(db, async (rehearsal) => {
     const done = await work(rehearsal)
     const differences = await many<Difference>(
@@ -20,5 +21,6 @@ export const rehearseChange: Rehearse = (db, { accountId }, work) =>
       select resource_id as resource, before, after from audit_events
       where account_id = ${accountId} and position = ${dryRunPosition} order by id`,
     )
-    return { done, differences }
+    const unusual = unusualAbove ? await unusualIn(rehearsal, { accountId }, differences, unusualAbove) : []
+    return { done, differences, unusual }
   })

@@ -30,7 +30,7 @@ before(async () => {
 })
 const decisions = async () => [await dial(guarded.port, allowed), await dial(guarded.port, refused)]
 const asWanted = ['hello', undefined]
-const setRules = (policyId: string, lines: readonly string[], query = '?wait=applied') =>
+const setRules = (policyId: string, lines: readonly string[], query = '?wait=applied&confirm=true') =>
   admin('PUT', `/ip_policies/${policyId}/rules${query}`, undefined, {
     rawBody: lines.join('\n'),
     contentType: 'text/plain',

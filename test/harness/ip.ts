@@ -14,9 +14,9 @@ export const callingFrom =
 
 type Call = (method: string, path: string, body?: unknown, options?: Options) => Promise<Answer>
 
-/** Replaces a policy's rules by lines such as 'allow 10.0.0.0/8 # office'. */
+/** Replaces a policy's rules, however many there are, by lines such as 'allow 10.0.0.0/8 # office'. */
 export const putRules = (call: Call, policyId: string, lines: readonly string[], options: Options = {}) =>
-  call('PUT', `/ip_policies/${policyId}/rules`, undefined, {
+  call('PUT', `/ip_policies/${policyId}/rules?confirm=true`, undefined, {
     ...options,
     rawBody: lines.join('\n'),
     contentType: 'text/plain',

@@ -22,6 +22,11 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a caller learns when its key expires', field: 'expires_at', value: '[^,]*(?=,"requests_per_minute")' },
   { because: 'a caller learns its limit', field: 'requests_per_minute', value: '\\d+' },
   { because: 'a caller learns the limit of its account', field: 'account_requests_per_minute', value: '\\d+' },
+  {
+    because: 'a caller learns which changes need to be confirmed',
+    field: 'unusual_above',
+    value: '{"entries":20,"percent":50}',
+  },
   { because: 'a 404 suggests a path', field: 'suggestion', value: '"[^"]*"' },
   { because: 'an error leads to its explanation', field: 'doc_url', value: '"[^"]*"' },
   { because: 'an error lists every invalid field', field: 'errors', value: '"[^"]*"|\\[{.*?}\\]' },

@@ -52,6 +52,13 @@ const Caller = Closed(
     account_requests_per_minute: Type.Integer({
       description: 'How many requests all API keys of the account together may make. 0: any number.',
     }),
+    unusual_above: Closed(
+      { entries: Type.Integer(), percent: Type.Integer() },
+      {
+        title: 'UnusualAbove',
+        description: 'A change that removes or adds more entries than both of these needs `confirm=true`.',
+      },
+    ),
     quotas: Closed(
       ofEachKind(() => QuotaUse),
       { title: 'Quotas', description: 'What the account stores, by kind.' },
@@ -75,6 +82,7 @@ export const callerRoutes = [
         used: kind === 'tcp_ports' ? tcp_ports : (used?.[kind] ?? 0),
         limit: own_quotas?.[kind] ?? request.settings.quotas[kind],
       }))
+      const unusual_above = request.settings.unusualAbove
       const { scopes, allowedCidrs, apiKeyExpiresAt: expires_at } = request.caller
       const requests_per_minute = request.caller.requestsPerMinute ?? request.settings.requestsPerMinute
       const key = {
@@ -84,7 +92,7 @@ export const callerRoutes = [
         requests_per_minute,
         account_requests_per_minute: accountRequestsPerMinute(requests_per_minute),
       }
-      return { body: { ...toCallerFields(request), account_name: name, ...key, quotas } }
+      return { body: { ...toCallerFields(request), account_name: name, ...key, unusual_above, quotas } }
     },
   }),
 ]

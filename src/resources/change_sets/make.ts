@@ -5,21 +5,25 @@ import type { Difference } from '../../http/dry_run.ts'
 import type { Handling, PlannedChange } from '../../http/route.ts'
 import { invalidField, Refusal } from '../../kernel/errors.ts'
 import { type Id, isId, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
+import type { Extent } from '../../kernel/unusual_change.ts'
+import { unusualIn } from '../../operations/unusual_changes.ts'
 import type { Base } from './store.ts'
 
-type Request = Pick<Handling<unknown, unknown, unknown>, 'origin' | 'makeChange'>
+type Request = Pick<Handling<unknown, unknown, unknown>, 'origin' | 'makeChange' | 'settings'>
 export type Made = {
   /** For each change, the id of what it is about. */
   readonly resources: (string | null)[]
   readonly generation: number | undefined
   readonly differences: Difference[]
   readonly base: Base
+  /** Why all of them together need to be confirmed. */
+  readonly unusual: Extent[]
 }
 
 /** Makes the changes one after the other, in the transaction that `db` is part of. The first refusal ends it. */
 export async function makeChanges(
   db: DbPool,
-  { origin, makeChange }: Request,
+  { origin, makeChange, settings }: Request,
   changes: readonly PlannedChange[],
   { isProposal }: { isProposal: boolean },
 ): Promise<Made> {
@@ -37,7 +41,8 @@ export async function makeChanges(
     }
   const differences = await differencesSince(db, origin, before, changes)
   const base = { ...foundBy(differences), ...(await revisionsOf(db, origin, changes)) }
-  return { resources, generation, differences, base }
+  const unusual = await unusualIn(db, origin, differences, settings.unusualAbove)
+  return { resources, generation, differences, base, unusual }
 }
 
 const idIn = (body: unknown): string | undefined => (body as { id?: string } | undefined)?.id

@@ -6,6 +6,7 @@ import { newAnnotations, patchedAnnotations } from '../../operations/annotations
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import { existing, type Resource } from '../../operations/resource.ts'
+import { ConfirmQuery, confirmUnusual } from '../../operations/unusual_changes.ts'
 import { conflictsOf, makeChanges } from './make.ts'
 import {
   ChangeSet,
@@ -83,15 +84,16 @@ const apply = actionRoute(changeSets, {
   access: 'anyone',
   adminsOnly: 'apply changes that only admins can make',
   body: Closed({}),
-  errors: ['ERR_CHANGE_REFUSED', 'ERR_CHANGE_SET_CONFLICT', 'ERR_CHANGE_SET_APPLIED'],
+  errors: ['ERR_CHANGE_REFUSED', 'ERR_CHANGE_SET_CONFLICT', 'ERR_CHANGE_SET_APPLIED', 'ERR_UNUSUAL_CHANGE'],
   permit,
   async apply(tx, request, before) {
     const made = await makeChanges(request.db, request, before.changes, { isProposal: false })
     const conflicts = conflictsOf(before.base, made.base)
     if (conflicts.length) throw conflict(conflicts)
-    return markApplied(tx, request.caller, before.id, made)
+    const judged = confirmUnusual(request, made.unusual)
+    return { ...(await markApplied(tx, request.caller, before.id, made)), ...judged }
   },
-  audited: () => ({}),
+  audited: (_, { confirmed }) => ({ ...(confirmed && { confirmed }) }),
 })
 
 export const changeSetRoutes = [
@@ -147,10 +149,10 @@ export const changeSetRoutes = [
     async handle(request) {
       const row = await existing(changeSets, request.db, request, false)
       refuseApplied(row)
-      const { differences, base } = await rehearse(request.db, (db) =>
+      const { differences, base, unusual } = await rehearse(request.db, (db) =>
         makeChanges(db, request, row.changes, { isProposal: true }),
       )
-      return { body: { differences, conflicts: conflictsOf(row.base, base) } }
+      return { body: { differences, conflicts: conflictsOf(row.base, base), needs_confirmation: unusual } }
     },
   }),
   {
@@ -162,7 +164,7 @@ export const changeSetRoutes = [
         return { ...result, ...(generation !== null && { generation }) }
       },
     }),
-    query: Closed({ ...apply.query.properties, wait: Wait }),
+    query: Closed({ ...apply.query.properties, ...ConfirmQuery.properties, wait: Wait }),
   },
   deleteRoute(changeSets, {
     summary: 'Delete a draft',

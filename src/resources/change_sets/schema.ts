@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Difference } from '../../http/dry_run.ts'
+import { Difference, UnusualExtents } from '../../http/dry_run.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -113,6 +113,7 @@ export const ChangeSetPreview = Closed(
       description:
         'Ids of resources that were changed since the draft was made. As long as there are any, it cannot be applied.',
     }),
+    needs_confirmation: UnusualExtents,
   },
   { title: 'ChangeSetPreview' },
 )

@@ -24,6 +24,8 @@ export type ChangeSetRow = AnnotationColumns & {
   base: Base
   admins_only: boolean
   applied_resources: readonly (string | null)[] | null
+  /** Only while it is applied: its caller has confirmed that it is unusual. */
+  confirmed?: true
 }
 type Reader = Pick<Caller, 'accountId' | 'role'>
 type Planned = AnnotationColumns & Pick<ChangeSetRow, 'changes' | 'base' | 'admins_only'>

@@ -54,7 +54,9 @@ test('impact counts match a PUT of the same set, from JSON and from text', async
       ? await impactOf(admin, policy, ...lines)
       : (await admin('POST', `/ip_policies/${policy}/impact`, { rules })).body
     const put =
-      round % 2 ? await putRules(admin, policy, lines) : await admin('PUT', `/ip_policies/${policy}/rules`, { rules })
+      round % 2
+        ? await putRules(admin, policy, lines)
+        : await admin('PUT', `/ip_policies/${policy}/rules?confirm=true`, { rules })
     assert.deepEqual(
       { rules: count, added, changed, removed },
       { rules: put.body.rules, added: put.body.added, changed: put.body.changed, removed: put.body.removed },

@@ -12,6 +12,7 @@ import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import type { Action } from '../../kernel/ip/ranges.ts'
 import type { Quotas } from '../../kernel/quotas.ts'
+import type { Extent } from '../../kernel/unusual_change.ts'
 import { withinQuota } from '../../operations/quota.ts'
 import type { NewRules } from './rule_set.ts'
 import { compareRules } from './rule_set_difference.ts'
@@ -29,23 +30,27 @@ const maxNoted = 500
 type Policy = { accountId: Uuid; id: Uuid }
 type Counts = { rules: number; added: number; changed: number; removed: number }
 /** `cidrs`: of all rules that were added, changed or removed, if they are few. */
-type Replaced = { counts: Counts; cidrs: string[] | undefined }
+type Replaced<Judged> = { counts: Counts; cidrs: string[] | undefined; judged: Judged }
 
 /**
  * Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. The caller holds
  * the policy, so its rules do not change meanwhile.
  */
-export async function replaceRules(
+export async function replaceRules<Judged>(
   tx: Db,
   change: RuleSetChange,
   policyId: Id<'ipp'>,
   sent: NewRules,
-  quotas: Quotas,
-): Promise<Replaced> {
+  { quotas, beforeWriting }: { quotas: Quotas; beforeWriting: (extent: Extent) => Judged },
+): Promise<Replaced<Judged>> {
   const policy = { accountId: change.accountId, id: toUuid(policyId) }
   const saysMetadata = sent.rules.some(({ keepsMetadata }) => !keepsMetadata)
   const { removed, replaced, changed, added } = await compareRules(storedRules(tx, policy, saysMetadata), sent)
   const written = [...changed, ...added]
+  const judged = beforeWriting({
+    ...{ of: 'ip_policy_rules', resource: policyId, before: sent.rules.length - added.length + removed.length },
+    ...{ added: added.length, removed: removed.length },
+  })
   const write = async () => {
     // What is removed goes first: something else may come for its range.
     await inBatches(tx, removed, (batch) => deleteOf(policy, batch))
@@ -66,6 +71,7 @@ export async function replaceRules(
   return {
     counts: { rules: sent.rules.length, added: added.length, changed: changed.length, removed: removed.length },
     cidrs: fewRanges([...removed, ...written]),
+    judged,
   }
 }
 

@@ -7,6 +7,7 @@ import { toPage } from '../../kernel/paging.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { record } from '../../operations/change.ts'
 import { decisionGuard } from '../../operations/decision_change.ts'
+import { confirmUnusual } from '../../operations/unusual_changes.ts'
 import { beginRuleChange, changeAttached } from '../ip_policy_rules/rules.ts'
 import { type CoveredRule, coveredRules } from './coverage_cache.ts'
 import {
@@ -67,19 +68,22 @@ export const ruleEvidenceRoutes = [
     response: RulesRemoved,
     access: 'anyone',
     adminsOnly: changeAttached,
-    errors: ['ERR_SELF_LOCKOUT'],
+    errors: ['ERR_SELF_LOCKOUT', 'ERR_UNUSUAL_CHANGE'],
     async handle(request) {
       const { db, caller, params, body, uri } = request
       return transaction(db, (tx) =>
         decisionGuard.around(tx, request, async () => {
           if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
           const counts = await removeRules(tx, request.origin, params.id, body.rule_ids)
+          const { rules, removed } = counts
+          const extent = { before: rules + removed, added: 0, removed }
+          const judged = confirmUnusual(request, [{ of: 'ip_policy_rules', resource: params.id, ...extent }])
           const shown = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
-          if (counts.removed === 0) return { body: shown }
+          if (removed === 0) return { body: shown }
           const generation = await record(tx, request.origin, {
             resourceId: params.id,
-            before: { rules: counts.rules + counts.removed },
-            after: { ...counts, rule_ids: body.rule_ids },
+            before: { rules: rules + removed },
+            after: { ...counts, rule_ids: body.rule_ids, ...judged },
             records: [`policy.${params.id}`],
           })
           return { body: shown, generation }
