@@ -20,6 +20,8 @@ const ownHints: Readonly<Partial<Record<keyof typeof errorCatalog, string>>> = {
     'Ask an admin to run gatehouse api-keys update <id> --expires-at TIME or --no-expires-at, then rotate the key. Or create another key.',
   ERR_SELF_LOCKOUT:
     "Allow your own address first ('gatehouse caller' shows it), or repeat the command with --allow-self-lockout.",
+  ERR_UNUSUAL_CHANGE:
+    'Compare the numbers with what you meant to change; --dry-run shows the whole change. If it is right, repeat the command with --confirm.',
   ERR_IP_REFUSED:
     "Run the command from an allowed address. An admin can look up the operation id with 'gatehouse ip-refusals list' to see which rule decided.",
   ERR_TLS_CERTIFICATE_IN_USE:

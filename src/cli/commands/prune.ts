@@ -20,6 +20,7 @@ Flags
   --covered           rules that other rules shadow or make redundant; default without --unused-days
   --dry-run           show them and the effect, and remove nothing
   --yes               remove them without asking
+  --confirm           with --yes: even if these are more than half of the rules, and more than 20
   --allow-self-lockout  even if that locks this key's address out
   --profile NAME      profile to use instead of the environment or the current profile
   --timeout SECONDS   how long a request may take; default 60
@@ -33,6 +34,7 @@ const options = {
   covered: { type: 'boolean' },
   'dry-run': { type: 'boolean' },
   yes: { type: 'boolean' },
+  confirm: { type: 'boolean' },
   'allow-self-lockout': { type: 'boolean' },
   ...callFlags,
 } as const
@@ -77,11 +79,16 @@ export async function pruneCommand(config: ClientConfig, args: string[]): Promis
     return exits.ok.code
   }
   const question = `Remove ${found.length === 1 ? 'this rule' : `these ${found.length} rules`}?`
-  if (!values.yes && !(canAsk() && (await confirm(question)))) {
+  const isAnswered = !values.yes && canAsk() && (await confirm(question))
+  if (!values.yes && !isAnswered) {
     log(`Nothing was removed. To remove ${found.length === 1 ? 'it' : 'them'}, add --yes.`)
     return exits.ok.code
   }
-  const query = values['allow-self-lockout'] ? { allow_self_lockout: 'true' } : {}
+  const query = {
+    ...(values['allow-self-lockout'] && { allow_self_lockout: 'true' }),
+    // An answer was given in view of the rules and their number.
+    ...((values.confirm || isAnswered) && { confirm: 'true' }),
+  }
   for (let from = 0; from < found.length; from += atOnce) {
     const rule_ids = found.slice(from, from + atOnce).map((rule) => rule.id)
     const body = JSON.stringify({ rule_ids })

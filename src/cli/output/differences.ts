@@ -1,4 +1,5 @@
 import { type IdPrefix, idPrefixes } from '../../kernel/ids.ts'
+import { describeExtent, type Extent } from '../../kernel/unusual_change.ts'
 import { printable, styled } from './terminal.ts'
 
 type Json = Record<string, unknown>
@@ -35,7 +36,10 @@ const changedFields = (before: Json, after: Json): string[] =>
 export const marks = { created: styled('green', '+'), changed: styled('yellow', '~'), deleted: styled('red', '-') }
 
 type Difference = { readonly resource: string; readonly before: Json | null; readonly after: Json | null }
-export type DryRunResult = { readonly differences: readonly Difference[] }
+export type DryRunResult = {
+  readonly differences: readonly Difference[]
+  readonly needs_confirmation?: readonly Extent[]
+}
 
 /** Fields that say where a resource is, and not how it is. */
 const places = ['id', 'uri', 'created_at']
@@ -66,5 +70,8 @@ export const mayDecide = ({ differences }: DryRunResult): boolean =>
   differences.some(({ resource }) => deciders.includes(resource.split('_')[0] ?? ''))
 
 /** What a change would do, for a person. */
-export const describeDryRun = ({ differences }: DryRunResult): string =>
-  differences.length === 0 ? 'Nothing would change.' : differences.map(describe).join('\n')
+export const describeDryRun = ({ differences, needs_confirmation = [] }: DryRunResult): string =>
+  [
+    ...(differences.length === 0 ? ['Nothing would change.'] : differences.map(describe)),
+    ...needs_confirmation.map((extent) => `Needs --confirm: it ${describeExtent(extent)}.`),
+  ].join('\n')

@@ -14,6 +14,7 @@ import { kindNames, type Thing } from './kinds.ts'
 import { type Plan, planState } from './plan.ts'
 import { checkPlan, plainDifferences, readPlan, writePlan } from './plan_file.ts'
 import { readState } from './read.ts'
+import { agreeToUnusual, tellUnusual, unusualIn } from './unusual.ts'
 import { writeState } from './write.ts'
 
 export const stateHelp = `Manage an account as one YAML file: IP policies with their rules, restrictions, backends, reserved
@@ -35,6 +36,7 @@ FILE can be - for standard input. With apply and sync, it can be a plan of 'diff
                         only if the account has not changed
   --dry-run             with apply and sync: show what would be done, but do nothing
   --yes                 with sync: delete without confirmation
+  --confirm             with apply and sync: make the change even if it is unusually large
   --allow-self-lockout  continue even if this blocks your own address from the API
   --wait applied        wait until every live edge node has applied the changes, for at most
                         --timeout SECONDS
@@ -51,6 +53,7 @@ const options = {
   out: { type: 'string' },
   'dry-run': { type: 'boolean' },
   yes: { type: 'boolean', short: 'y' },
+  confirm: { type: 'boolean' },
   'allow-self-lockout': { type: 'boolean' },
   wait: { type: 'string' },
   'min-nodes': { type: 'string' },
@@ -137,12 +140,20 @@ async function change(toService: () => Connection, { verb, path, text }: Given, 
     return exits.ok.code
   }
   tell(plan, account)
+  const unusual = await unusualIn(connection, plan, account)
+  tellUnusual(unusual)
   if (values['dry-run']) {
-    log(`Dry run: nothing was changed. Applying this takes ${count(plan)}.`)
+    const flag = unusual.length > 0 ? ', and --confirm' : ''
+    log(`Dry run: nothing was changed. Applying this takes ${count(plan)}${flag}.`)
     return exits.ok.code
   }
   if (verb === 'sync') await agree(plan, path, Boolean(values.yes))
-  const generation = await execute(connection, plan.steps, { allowSelfLockout: Boolean(values['allow-self-lockout']) })
+  const isConfirmed = Boolean(values.confirm)
+  await agreeToUnusual(unusual, { isConfirmed, canRead: path !== '-' })
+  const generation = await execute(connection, plan.steps, {
+    allowSelfLockout: Boolean(values['allow-self-lockout']),
+    isConfirmed: isConfirmed || unusual.length > 0,
+  })
   if (values.wait && generation) await waitForEdges(connection, generation, minNodes)
   log(`Done, with ${count(plan)}.`)
   return exits.ok.code

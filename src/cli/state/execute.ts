@@ -15,11 +15,17 @@ const guarded = new Set<Thing['kind']>(['ip_policies', 'ip_restrictions'])
 const mayLockOut = ({ thing, method }: Step) =>
   guarded.has(thing.kind) && (thing.kind === 'ip_restrictions' || method === 'PUT')
 
+type Allowed = { readonly allowSelfLockout: boolean; readonly isConfirmed: boolean }
+const queryFor = (step: Step, { allowSelfLockout, isConfirmed }: Allowed) => ({
+  ...(allowSelfLockout && mayLockOut(step) && { allow_self_lockout: true }),
+  ...(isConfirmed && step.method === 'PUT' && { confirm: true }),
+})
+
 /** One after the other, because only this order is safe. Resolves to the last generation created. */
 export async function execute(
   connection: Connection,
   steps: readonly Step[],
-  { allowSelfLockout }: { allowSelfLockout: boolean },
+  allowed: Allowed,
 ): Promise<number | undefined> {
   const ids = new Map<string, string>()
   const guard = createGuard(connection)
@@ -31,7 +37,7 @@ export async function execute(
       const sent = call(connection, {
         method: step.method,
         path,
-        ...(allowSelfLockout && mayLockOut(step) && { query: { allow_self_lockout: true } }),
+        query: queryFor(step, allowed),
         headers: step.method === 'POST' ? { 'idempotency-key': randomUUID() } : await guard.headersFor(step, path),
         ...(step.body && bodyOf(replaceText(step.body, ids) as Json)),
       })
