@@ -190,10 +190,13 @@ const commands: Record<string, ServerCommand> = {
     ],
     flags: [
       ['--default', 'with create: it serves all accounts that are placed nowhere; with place: place it nowhere'],
-      ['--yes', 'with create --default: serve these accounts without confirmation'],
+      [
+        '--yes',
+        'with create --default: serve these accounts without confirmation; with place: also remove unusually many edges, routes and backends from a cell',
+      ],
       ['--dry-run', 'with place: only print what would change'],
     ],
-    ...database(),
+    ...database('GATEHOUSE_UNUSUAL_CHANGE_ENTRIES', 'GATEHOUSE_UNUSUAL_CHANGE_PERCENT'),
   },
   'edge-keys': {
     forms: [

@@ -252,3 +252,15 @@ test('two operators who place an account at the same time leave one of the two p
     moved.reduce((sum, each) => sum + each, 0),
   )
 })
+
+test('an account with many edges leaves a cell only when the operator says so', async () => {
+  const account = await plane.newAccount()
+  const [us, eu] = [await newCell(), await newCell()]
+  await printed('place', account.accountId, us)
+  for (let index = 0; index < 21; index++) await make(account, '/edges/tcp')
+  const needed = /all 21 edges, routes and backends of .* would be removed from the nodes of .*\. Add --yes/
+  await refused(needed, 'place', account.accountId, eu)
+  assert.match((await cells('place', account.accountId, eu, '--dry-run')).stderr, /it needs --yes/)
+  assert.deepEqual((await printed('place', account.accountId, us, eu))[0].removed, [], 'it only joins another')
+  assert.deepEqual((await printed('place', account.accountId, eu, '--yes'))[0].removed, [us])
+})

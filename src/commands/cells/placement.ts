@@ -2,12 +2,19 @@ import { type Db, type DbPool, many } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { recordFleetEvent } from '../../fleet/node_store.ts'
 import { newId, toId, type Uuid } from '../../kernel/ids.ts'
+import { isUnusual, type UnusualAbove } from '../../kernel/unusual_change.ts'
 import { recordChange } from '../../operations/audit.ts'
 import { type Cell, listCells, placeAccount } from '../../operations/placement.ts'
+import { countEdgeEntries } from '../../operations/unusual_changes.ts'
 import { CellsFault, changingCells } from './cells.ts'
 
 type Account = { readonly id: Uuid; readonly name: string }
-export type Placement = { readonly before: readonly string[]; readonly after: readonly string[] }
+export type Placement = {
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+  /** So many edges, routes and backends go from the nodes of a cell that they have to be confirmed. */
+  readonly unusual: number | undefined
+}
 
 const namesOf = (cells: readonly Cell[]): string[] => cells.map(({ name }) => name)
 
@@ -19,20 +26,27 @@ class DryRun extends Error {
   }
 }
 
-/** Lets exactly these cells serve the account; every default cell when there are none. */
+/** Lets exactly these cells serve the account; every default cell when there are none. Without `unusualAbove`, it is confirmed. */
 export async function place(
   db: DbPool,
   account: Account,
   names: readonly string[],
   isDryRun: boolean,
+  unusualAbove?: UnusualAbove,
 ): Promise<Placement> {
   try {
     return await changingCells(db, async (tx) => {
       const cells = await findCells(tx, names)
       const placed = await placeAccount(tx, account.id, cells)
       const [before, after] = [namesOf(placed.before), namesOf(placed.after)]
-      await refuseNamed(tx, account, lacking(before, after))
-      if (isDryRun) throw new DryRun({ before, after })
+      const removed = lacking(before, after)
+      await refuseNamed(tx, account, removed)
+      const unusual = removed.length > 0 && unusualAbove ? await unusuallyMany(tx, account, unusualAbove) : undefined
+      if (isDryRun) throw new DryRun({ before, after, unusual })
+      if (unusual !== undefined)
+        throw new CellsFault(
+          `all ${unusual} edges, routes and backends of ${account.name} would be removed from the nodes of ${removed.join(', ')}. Add --yes if that is what you want`,
+        )
       const resourceId = toId('ac', account.id)
       const detail = `${resourceId} ${cells.length > 0 ? `in ${after.join(', ')}` : 'in every default cell'}`
       await recordFleetEvent(tx, { operation: 'account_placed', detail })
@@ -41,12 +55,17 @@ export async function place(
         { accountId: account.id, operation: 'server.cells.place', operationId: newId('op') },
         { resourceId, before: { cells: before }, after: { cells: after } },
       )
-      return { before, after }
+      return { before, after, unusual }
     })
   } catch (error) {
     if (error instanceof DryRun) return error.placement
     throw error
   }
+}
+
+async function unusuallyMany(tx: Db, { id }: Account, above: UnusualAbove): Promise<number | undefined> {
+  const entries = await countEdgeEntries(tx, id)
+  return isUnusual({ before: entries, added: 0, removed: entries }, above) ? entries : undefined
 }
 
 /** Those of `names` that `others` does not have. */

@@ -1,9 +1,11 @@
 import { parseArgs } from 'node:util'
 import type { Config } from '../../config/config.ts'
+import { unusualAboveIn } from '../../config/unusual_changes.ts'
 import type { DbPool } from '../../db/pool.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
 import { cellNamePattern } from '../../kernel/edge/cells.ts'
 import { toId } from '../../kernel/ids.ts'
+import type { UnusualAbove } from '../../kernel/unusual_change.ts'
 import { cellsOf } from '../../operations/placement.ts'
 import { findAccount, noSuchAccount } from '../accounts/find.ts'
 import { CellsFault, createCell, deleteCell, listCellsInUse } from '../cells/cells.ts'
@@ -16,7 +18,7 @@ const flag = { type: 'boolean', default: false } as const
 export const cells = (config: Config, verb: string, args: string[]): Promise<number> =>
   withDatabase(config, async (db) => {
     try {
-      return await perform(db, verb, args)
+      return await perform(db, verb, args, unusualAboveIn(config))
     } catch (error) {
       if (!(error instanceof CellsFault)) throw error
       console.error(`gatehouse: ${error.message}`)
@@ -24,7 +26,7 @@ export const cells = (config: Config, verb: string, args: string[]): Promise<num
     }
   })
 
-async function perform(db: DbPool, verb: string, args: string[]): Promise<number> {
+async function perform(db: DbPool, verb: string, args: string[], unusualAbove: UnusualAbove): Promise<number> {
   switch (verb) {
     case 'list':
       parseArgs({ args, options: {} })
@@ -38,7 +40,7 @@ async function perform(db: DbPool, verb: string, args: string[]): Promise<number
       return 0
     }
     case 'place':
-      return placeOne(db, args)
+      return placeOne(db, args, unusualAbove)
     case 'show': {
       const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
       return show(db, onlyOne(positionals, 'show ACCOUNT'))
@@ -65,8 +67,8 @@ async function create(db: DbPool, args: string[]): Promise<number> {
   return 0
 }
 
-async function placeOne(db: DbPool, args: string[]): Promise<number> {
-  const options = { default: flag, 'dry-run': flag }
+async function placeOne(db: DbPool, args: string[], unusualAbove: UnusualAbove): Promise<number> {
+  const options = { default: flag, 'dry-run': flag, yes: flag }
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
   const [nameOrId, ...names] = positionals
   if (!nameOrId || values.default === names.length > 0)
@@ -74,12 +76,14 @@ async function placeOne(db: DbPool, args: string[]): Promise<number> {
   const account = await findAccount(db, nameOrId)
   if (!account) return unknownAccount(nameOrId)
   const isDryRun = values['dry-run']
-  const { before, after } = await place(db, account, names, isDryRun)
+  const { before, after, unusual } = await place(db, account, names, isDryRun, values.yes ? undefined : unusualAbove)
   const [added, removed] = [lacking(after, before), lacking(before, after)]
   console.log(JSON.stringify({ account_id: toId('ac', account.id), name: account.name, cells: after, added, removed }))
   const [sends, removes] = isDryRun ? ['would be sent', 'would be removed'] : ['are sent', 'are removed']
   if (added.length > 0) console.error(`The records of ${account.name} ${sends} to the nodes of ${added.join(', ')}`)
   if (removed.length > 0) console.error(`They ${removes} from the nodes of ${removed.join(', ')}`)
+  if (isDryRun && unusual !== undefined)
+    console.error(`These are ${unusual} edges, routes and backends: without --dry-run, it needs --yes`)
   if (added.length + removed.length === 0) console.error(`The same cells serve ${account.name} as before`)
   return 0
 }
