@@ -166,3 +166,21 @@ test('the search of a policy, its rows and their menus work with the keyboard al
   assert.equal((await rulesOf(id)).length, 3)
   assert.deepEqual(page.faults, [])
 })
+
+test('an unusually large change shows its numbers and is made only on request', async () => {
+  const ranges = Array.from({ length: 30 }, (_, index) => `allow 10.0.${index}.0/24`)
+  const id = await newPolicy('many', ...ranges)
+  // Not the one of the tests above, which has an unsaved draft.
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token)
+  await goTo(page, `/policies/${id}`)
+  await page.getByLabel('Select all rules shown').check()
+  await press(page, 'Remove')
+  await press(page, 'Review and save')
+  await press(page, 'Save rules')
+  await page.getByText('Of 30 rules it removes 30, and it adds 0. 0 would be left.').waitFor()
+  assert.equal((await rulesOf(id)).length, 30)
+  await press(page, 'Remove anyway')
+  await page.getByRole('region', { name: 'Unsaved changes' }).waitFor({ state: 'detached' })
+  assert.deepEqual(await rulesOf(id), [])
+})

@@ -22,6 +22,7 @@ import { Toast } from '../ui/toast.tsx'
 import { Foundation } from './components/foundation.tsx'
 import { LongTable, rows } from './components/table.tsx'
 import '../styles/components.css'
+import { UnusualNote } from '../unusual.tsx'
 
 /** Every component in its states, for developers: only development builds have this page. */
 export function Components() {
@@ -129,6 +130,13 @@ const lockout = new Problem({
   hint: '',
   details: { source_ip: '203.0.113.24', operation_id: 'op_01m7f4q2ze00b8t6' },
 })
+const unusual = new Problem({
+  status: 409,
+  code: 'ERR_UNUSUAL_CHANGE',
+  message: '',
+  hint: '',
+  details: { before: '1240', after: '12', removed: '1230', added: '2', operation_id: 'op_01m7f4q2ze00b8t6' },
+})
 const nothing = () => {}
 
 function Messages() {
@@ -150,6 +158,9 @@ function Messages() {
       </Section>
       <Section title="Lockout">
         <LockoutNote error={lockout} onAllow={nothing} onInsist={nothing} isPending={false} />
+      </Section>
+      <Section title="Unusual change">
+        <UnusualNote error={unusual} onConfirm={nothing} isPending={false} />
       </Section>
     </>
   )

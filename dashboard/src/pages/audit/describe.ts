@@ -36,6 +36,7 @@ const verbs: Record<string, string> = {
   verify: 'verified',
   apply: 'applied',
   replace_rules: 'replaced the rules of',
+  remove_rules: 'removed rules of',
 }
 
 /** What is said in other words than by its verb and its noun; commands on the server are no operations of the API. */

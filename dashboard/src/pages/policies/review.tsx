@@ -1,10 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
+import { useRef } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { applied, asRange, asText, type Draft, keyOf, type Rule, withAdded } from '../../rules.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
+import { isUnusual, UnusualNote } from '../../unusual.tsx'
 import { Impact, impactOf } from './impact.tsx'
 import { readRulesWithIds } from './read.ts'
 
@@ -27,11 +29,16 @@ type Variant = { draft?: Draft; allowSelfLockout?: boolean }
 /** What would be saved, and what it would do to the addresses of the last week, before anything is. */
 export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, onClose }: Props) {
   const refresh = useRefresh()
+  // Another attempt, after the answer to a lockout, does not ask again.
+  const isConfirmed = useRef(false)
   const impact = useQuery(impactOf(policyId, after))
   async function save({ draft: wanted = draft, allowSelfLockout }: Variant = {}): Promise<void> {
     // Onto what the policy has now: another person may have changed it since this page read it.
     const fresh = await readRulesWithIds(policyId)
-    const query = allowSelfLockout ? { allow_self_lockout: true } : {}
+    const query = {
+      ...(allowSelfLockout && { allow_self_lockout: true }),
+      ...(isConfirmed.current && { confirm: true }),
+    }
     const params = { path: { id: policyId }, query }
     const gone = fresh.filter((rule) => wanted.removed.has(keyOf(rule)))
     if (wanted.added.size === 0 && gone.length > 0 && gone.length <= mostRemovedAtOnce) {
@@ -56,19 +63,34 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
         onSaved()
       }}
       onClose={onClose}
-      explain={(error, retry, isPending) => (
-        <LockoutNote
-          error={error}
-          isPending={isPending}
-          onAllow={(address) => {
-            const own: Rule = { cidr: asRange(address), action: 'allow', description: 'My address, to avoid a lockout' }
-            const safer = withAdded(draft, rules, [own])
-            onDraft(safer)
-            retry({ draft: safer })
-          }}
-          onInsist={() => retry({ allowSelfLockout: true })}
-        />
-      )}
+      explain={(error, retry, isPending) =>
+        isUnusual(error) ? (
+          <UnusualNote
+            error={error}
+            isPending={isPending}
+            onConfirm={() => {
+              isConfirmed.current = true
+              retry({})
+            }}
+          />
+        ) : (
+          <LockoutNote
+            error={error}
+            isPending={isPending}
+            onAllow={(address) => {
+              const own: Rule = {
+                cidr: asRange(address),
+                action: 'allow',
+                description: 'My address, to avoid a lockout',
+              }
+              const safer = withAdded(draft, rules, [own])
+              onDraft(safer)
+              retry({ draft: safer })
+            }}
+            onInsist={() => retry({ allowSelfLockout: true })}
+          />
+        )
+      }
     >
       <p>
         {rules.length === 1 ? '1 rule becomes' : `${rules.length} rules become`} <strong>{after.length}</strong>.
