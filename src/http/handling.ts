@@ -91,6 +91,7 @@ export function handleOn(
     },
     domains: service.domains,
     makeChange: (on, change, isProposal) => makeChange(on, incoming, caller, change, isProposal),
+    routes: incoming.routes,
     uri: (path) => service.publicUrl + path,
     origin: originOf(incoming, route, caller),
     caller,

@@ -61,6 +61,8 @@ export type Handling<Params, Query, Body> = {
   readonly makeChange: MakeChange
   /** Whether the caller confirms an unusual change. Dry runs and change sets are judged when all of it is done. */
   readonly confirmation: 'missing' | 'given' | 'judged_as_a_whole'
+  /** Every operation, for what finds the one that undoes another. */
+  readonly routes: ReadonlyMap<string, Route>
   /** The absolute address of a path, under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params

@@ -190,6 +190,16 @@ export const errorCatalog = {
     cause: 'The change set has been applied, so it can neither be changed nor applied again.',
     hint: 'Create another change set.',
   },
+  ERR_NOT_REVERSIBLE: {
+    cause:
+      'This change cannot be undone: something of it is kept nowhere, such as a token, or it has been undone already. The message says which.',
+    hint: 'The message says what to do in its place.',
+  },
+  ERR_REVERT_CONFLICT: {
+    cause:
+      'What the change did has been changed since, so undoing it would undo later changes as well. `details.resources` has the ids of what is in the way, `details.fields` the fields, and `details.events` the later audit events, as far as they are known. Nothing was changed.',
+    hint: 'Undo the later changes first, if they are wrong too. Otherwise make the change that you want.',
+  },
   ERR_EMAIL_TAKEN: {
     cause: 'Another user of the account has this email address, in upper or lower case.',
     hint: 'Use another address, or change the other user.',

@@ -4,6 +4,7 @@ import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
 import { cellRoutes } from './cells/routes.ts'
+import { revertRoutes } from './change_sets/revert_routes.ts'
 import { changeSetRoutes } from './change_sets/routes.ts'
 import { commandSignInRoutes } from './command_sign_in/routes.ts'
 import { dashboardSessionRoutes } from './dashboard_session/routes.ts'
@@ -57,5 +58,6 @@ export const routes: readonly Route[] = [
   ...dashboardSessionRoutes,
   ...changeSetRoutes,
   ...auditEventRoutes,
+  ...revertRoutes,
   ...webhookDestinationRoutes,
 ]

@@ -1,8 +1,22 @@
-import type { Expectation } from './expectation.ts'
+import assert from 'node:assert/strict'
+import type { Expectation, Make } from './expectation.ts'
 import { id, make } from './make.ts'
 
 const newSet = () => ({ changes: [{ operation: 'ip_policies.create' }] })
 const changeSet = make('/change_sets', newSet)
+
+const applied: Make = async (as) => {
+  const made = await changeSet(as)
+  const answer = await as('POST', `/change_sets/${made}/apply`, {})
+  assert.equal(answer.status, 200, answer.text)
+  return made
+}
+/** The event of a change that anyone may undo. */
+const event: Make = async (as) => {
+  const { body: policy } = await as('POST', '/ip_policies', { description: 'one' })
+  const { audit_events } = (await as('GET', `/audit_events?resource_id=${policy.id}`)).body
+  return audit_events[0].id
+}
 
 export const changeSetExpectations: Record<string, Expectation> = {
   'change_sets.create': { admin: 201, member: 201, body: newSet },
@@ -19,5 +33,8 @@ export const changeSetExpectations: Record<string, Expectation> = {
   },
   // It may make no other change than the one of its scope.
   'change_sets.apply': { admin: 200, member: 200, scoped: 409, path: id(changeSet), body: () => ({}) },
+  // It takes the right to propose changes as well.
+  'change_sets.revert': { admin: 201, member: 201, scoped: 403, path: id(applied), body: () => ({}) },
+  'audit_events.revert': { admin: 201, member: 201, scoped: 403, path: id(event), body: () => ({}) },
   'change_sets.delete': { admin: 204, member: 204, path: id(changeSet) },
 }

@@ -1,5 +1,5 @@
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, later } from '../../db/pool.ts'
+import { type Db, later, one } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Id, Uuid } from '../../kernel/ids.ts'
@@ -32,6 +32,17 @@ export const forgetOldRuleSets = (tx: Db, { accountId }: RuleSetChange): Promise
         from rule_set_changes where account_id = ${accountId} group by operation_id) changes
       where kept > ${rulesKeptPerAccount})`,
   )
+
+/** How many rules went with a rule set or a policy. Undefined when that has been forgotten. */
+export const rulesRemovedBy = async (db: Db, accountId: Uuid, operationId: Id<'op'>): Promise<number | undefined> =>
+  (
+    await one<{ removed: number | null }>(
+      db,
+      sql`
+      select sum(rules)::int as removed from rule_set_changes
+      where account_id = ${accountId} and operation_id = ${operationId} and part = 'removed'`,
+    )
+  ).removed ?? undefined
 
 export const deleteRuleSetChangesBefore = (db: Db, moment: number): Promise<number> =>
   deleteInBatches(db, sql`rule_set_changes`, sql`created_at < ${rfc3339(moment)}`)

@@ -59,6 +59,29 @@ export async function listAuditEvents(db: Db, { accountId }: Account, query: Aud
 }
 
 export type Place = { position: number; id: Uuid }
+export type AuditedEvent = AuditEventRow & { position: number }
+
+/** In the order in which they were written. */
+export const findAuditEvents = (db: Db, { accountId }: Account, ids: readonly Uuid[]) =>
+  many<AuditedEvent>(
+    db,
+    sql`
+    select ${columns}, position from audit_events
+    where account_id = ${accountId} and id = any(${ids}::uuid[])
+    order by id`,
+  )
+
+/** The newest about a resource, newest first, of those after a position. */
+export const eventsAbout = (db: Db, { accountId }: Account, resourceId: string, after: number) =>
+  many<AuditedEvent>(
+    db,
+    sql`
+    select ${columns}, position from audit_events
+    where account_id = ${accountId} and resource_id = ${resourceId} and position > ${after}
+    order by id desc
+    limit 100`,
+  )
+
 /** Before the first event. */
 export const beginning: Place = { position: -1, id: firstUuidOf(0) }
 

@@ -15,6 +15,8 @@ export type Made = {
   readonly resources: (string | null)[]
   readonly generation: number | undefined
   readonly differences: Difference[]
+  /** The audit events that the differences are from. */
+  readonly events: readonly Uuid[]
   readonly base: Base
   /** Why all of them together need to be confirmed. */
   readonly unusual: Extent[]
@@ -30,19 +32,23 @@ export async function makeChanges(
   const before = newUuid()
   const resources: (string | null)[] = []
   let generation: number | undefined
-  for (const [index, change] of changes.entries())
+  let deleted: Base = {}
+  for (const [index, planned] of changes.entries())
     try {
-      const done = await makeChange(db, withIds(change, resources), isProposal)
+      const change = withIds(planned, resources)
+      deleted = { ...deleted, ...(await revisionsOf(db, origin, [change], deletions)) }
+      const done = await makeChange(db, change, isProposal)
       resources.push(idIn(done.body) ?? change.parameters?.id?.toString() ?? null)
       // Those of a dry run are below zero.
       if (done.generation !== undefined && done.generation > 0) generation = done.generation
     } catch (error) {
-      throw error instanceof Refusal ? refusedChange(error, index, change) : error
+      throw error instanceof Refusal ? refusedChange(error, index, planned) : error
     }
-  const differences = await differencesSince(db, origin, before, changes)
-  const base = { ...foundBy(differences), ...(await revisionsOf(db, origin, changes)) }
+  const found = await differencesSince(db, origin, before, changes)
+  const differences = found.map(({ id: _, ...difference }) => difference)
+  const base = { ...foundBy(differences), ...(await revisionsOf(db, origin, changes, ruleSets)), ...deleted }
   const unusual = await unusualIn(db, origin, differences, settings.unusualAbove)
-  return { resources, generation, differences, base, unusual }
+  return { resources, generation, differences, events: found.map(({ id }) => id), base, unusual }
 }
 
 const idIn = (body: unknown): string | undefined => (body as { id?: string } | undefined)?.id
@@ -84,15 +90,18 @@ const differencesSince = (
   { accountId, operationId }: Request['origin'],
   before: Uuid,
   changes: readonly PlannedChange[],
-): Promise<Difference[]> =>
-  many<Difference>(
+): Promise<(Difference & { id: Uuid })[]> =>
+  many(
     db,
     sql`
-    select resource_id as resource, before, after from audit_events
+    select id, resource_id as resource, before, after from audit_events
     where account_id = ${accountId} and operation = any(${[...new Set(changes.map(({ operation }) => operation))]}::text[])
       and id > ${before} and operation_id = ${operationId}
     order by id`,
   )
+
+const ruleSets = /^ip_policies\.\w+_rules$/
+const deletions = /^ip_policies\.delete$/
 
 /** How the first change of each resource found it. */
 function foundBy(differences: readonly Difference[]): Base {
@@ -107,11 +116,17 @@ function foundBy(differences: readonly Difference[]): Base {
 
 /**
  * The audit event of a rule set has only the number of rules. The revision of the policy rises with each change of them, so
- * after the same changes it is the same, unless others have changed some.
+ * after the same changes it is the same, unless others have changed some. That of a deletion does not have its rules
+ * either, so the revision before it is kept.
  */
-async function revisionsOf(db: Db, { accountId }: Request['origin'], changes: readonly PlannedChange[]): Promise<Base> {
+async function revisionsOf(
+  db: Db,
+  { accountId }: Request['origin'],
+  changes: readonly PlannedChange[],
+  operations: RegExp,
+): Promise<Base> {
   const named = changes
-    .filter(({ operation }) => /^ip_policies\.\w+_rules$/.test(operation))
+    .filter(({ operation }) => operations.test(operation))
     .flatMap(({ parameters }) => (isId('ipp', String(parameters?.id)) ? [parameters?.id as Id<'ipp'>] : []))
   if (named.length === 0) return {}
   const rows = await many<{ id: Uuid; revision: number }>(

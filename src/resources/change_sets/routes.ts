@@ -1,7 +1,9 @@
+import type { Db } from '../../db/pool.ts'
 import { rehearse, together } from '../../db/transaction.ts'
 import { type Handling, type PlannedChange, type Route, route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
+import { isId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
@@ -18,16 +20,18 @@ import {
 } from './schema.ts'
 import {
   type ChangeSetRow,
+  claimReverts,
   deleteChangeSet,
   findChangeSet,
   insertChangeSet,
   listChangeSets,
   markApplied,
+  markReverted,
   updateChangeSet,
 } from './store.ts'
 import { stableChangeSetFields, toChangeSet, toSummary } from './view.ts'
 
-const changeSets: Resource<{ id: 'chs' }, ChangeSetRow, typeof ChangeSet> = {
+export const changeSets: Resource<{ id: 'chs' }, ChangeSetRow, typeof ChangeSet> = {
   name: 'change_sets',
   quota: 'change_sets',
   path: '/change_sets',
@@ -46,7 +50,7 @@ const summaries: Resource<{ id: 'chs' }, ChangeSetRow, typeof ChangeSetSummary> 
 }
 
 /** Whose handler works, with all that it calls, in one transaction: all changes are made, or none. */
-const whole = (made: Route): Route => ({
+export const whole = (made: Route): Route => ({
   ...made,
   // It may contain rule sets, and holds the locks of all of its changes.
   heavy: 'rule_set',
@@ -54,13 +58,13 @@ const whole = (made: Route): Route => ({
   handle: (request) => together(request.db, (db) => made.handle({ ...request, db })),
 })
 
-type Request = Pick<Handling<unknown, unknown, unknown>, 'db' | 'origin' | 'makeChange' | 'settings'>
+type Request = Pick<Handling<unknown, unknown, unknown>, 'db' | 'origin' | 'makeChange' | 'settings' | 'caller'>
 
 /** The changes as they are kept. They are tried first, so that a draft that cannot be applied is refused at once. */
 async function planned(request: Request, changes: readonly PlannedChange[]) {
   const { base } = await rehearse(request.db, (db) => makeChanges(db, request, changes, { isProposal: true }))
   const admins_only = changes.some(({ operation }) => request.settings.adminOperations.has(operation))
-  return { changes, base, admins_only }
+  return { changes, base, admins_only, reverts_id: null, reverts: [] }
 }
 
 function refuseApplied({ state }: ChangeSetRow): void {
@@ -76,6 +80,14 @@ const conflict = (resources: readonly string[]): Refusal =>
     { details: { resources: resources.join(', ') } },
   )
 
+/** Nothing is undone twice: the key of what is inserted decides between those who apply at once. */
+async function claim(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSetRow): Promise<void> {
+  const isUndone = row.reverts.length > 0 && (await claimReverts(tx, caller, row)).length > 0
+  const set = row.reverts_id !== null && isId('chs', row.reverts_id) ? row.reverts_id : undefined
+  if (isUndone || (set && !(await markReverted(tx, caller, set))))
+    throw new Refusal('ERR_NOT_REVERSIBLE', `Another change set has undone ${row.reverts_id}. Delete this draft.`)
+}
+
 const bodyLimitBytes = 1024 * 1024
 
 const apply = actionRoute(changeSets, {
@@ -84,13 +96,20 @@ const apply = actionRoute(changeSets, {
   access: 'anyone',
   adminsOnly: 'apply changes that only admins can make',
   body: Closed({}),
-  errors: ['ERR_CHANGE_REFUSED', 'ERR_CHANGE_SET_CONFLICT', 'ERR_CHANGE_SET_APPLIED', 'ERR_UNUSUAL_CHANGE'],
+  errors: [
+    'ERR_CHANGE_REFUSED',
+    'ERR_CHANGE_SET_CONFLICT',
+    'ERR_CHANGE_SET_APPLIED',
+    'ERR_NOT_REVERSIBLE',
+    'ERR_UNUSUAL_CHANGE',
+  ],
   permit,
   async apply(tx, request, before) {
     const made = await makeChanges(request.db, request, before.changes, { isProposal: false })
     const conflicts = conflictsOf(before.base, made.base)
     if (conflicts.length) throw conflict(conflicts)
     const judged = confirmUnusual(request, made.unusual)
+    await claim(tx, request, before)
     return { ...(await markApplied(tx, request.caller, before.id, made)), ...judged }
   },
   audited: (_, { confirmed }) => ({ ...(confirmed && { confirmed }) }),

@@ -65,8 +65,13 @@ const Changes = Type.Array(PlannedChange, {
 export const ChangeSetCreate = Closed({ ...Annotations, changes: Changes })
 export const ChangeSetUpdate = Closed({ id: PathId('chs'), ...Annotations, changes: Type.Optional(Changes) })
 
-const states = ['draft', 'applied'] as const
-const State = Type.Unsafe<(typeof states)[number]>({ type: 'string', enum: [...states] })
+const states = ['draft', 'applied', 'reverted'] as const
+const State = Type.Unsafe<(typeof states)[number]>({
+  type: 'string',
+  enum: [...states],
+  description:
+    'draft: nothing has happened. applied: its changes were made. reverted: they were made, and undone by another.',
+})
 const IdOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
 const summary = {
@@ -79,6 +84,9 @@ const summary = {
   author_id: Type.String({ description: 'The user or bot that created it.' }),
   applied_at: TimestampOrNull('When its changes were made. Null: they were not.'),
   applied_by_id: IdOrNull('The user or bot that applied it.'),
+  reverts_id: IdOrNull(
+    'The audit event or the change set that it was made to undo. Null: none, or its changes have been edited since.',
+  ),
   generation: Type.Unsafe<number | null>({
     type: ['integer', 'null'],
     description: 'The generation of all of its changes that concern edge nodes. Null: there are none.',

@@ -1,5 +1,5 @@
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, many, maybeOne, one, run } from '../../db/pool.ts'
+import { type Db, later, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { PlannedChange } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
@@ -13,7 +13,7 @@ import type { ChangeSetQuery } from './schema.ts'
 export type Base = Readonly<Record<string, string>>
 export type ChangeSetRow = AnnotationColumns & {
   id: Uuid
-  state: 'draft' | 'applied'
+  state: 'draft' | 'applied' | 'reverted'
   operations: readonly string[]
   author_id: string
   created_at: string
@@ -26,13 +26,18 @@ export type ChangeSetRow = AnnotationColumns & {
   applied_resources: readonly (string | null)[] | null
   /** Only while it is applied: its caller has confirmed that it is unusual. */
   confirmed?: true
+  applied_events: readonly Uuid[] | null
+  reverts_id: string | null
+  reverts: readonly Uuid[]
 }
+/** What a change set was made to undo. */
+export type Reverts = Pick<ChangeSetRow, 'reverts_id' | 'reverts'>
 type Reader = Pick<Caller, 'accountId' | 'role'>
 type Planned = AnnotationColumns & Pick<ChangeSetRow, 'changes' | 'base' | 'admins_only'>
 
 const summary = sql`
-  id, description, metadata, state, operations, author_id, created_at, applied_at, applied_by, generation`
-const columns = sql`${summary}, changes, base, admins_only, applied_resources`
+  id, description, metadata, state, operations, author_id, created_at, applied_at, applied_by, reverts_id, generation`
+const columns = sql`${summary}, changes, base, admins_only, applied_resources, applied_events, reverts`
 
 /** Others than admins do not see what only admins may do. */
 const visibleTo = ({ accountId, role }: Reader) =>
@@ -43,14 +48,15 @@ const operationsOf = (changes: readonly PlannedChange[]) => changes.map(({ opera
 export const insertChangeSet = (
   tx: Db,
   { accountId, ownerId }: Caller,
-  { description, metadata, changes, base, admins_only }: Planned,
+  { description, metadata, changes, base, admins_only, reverts_id, reverts }: Planned & Reverts,
 ) =>
   one<ChangeSetRow>(
     tx,
     sql`
-    insert into change_sets (account_id, id, description, metadata, operations, changes, base, admins_only, author_id)
+    insert into change_sets
+      (account_id, id, description, metadata, operations, changes, base, admins_only, author_id, reverts_id, reverts)
     values (${accountId}, ${newUuid()}, ${description}, ${metadata}, ${operationsOf(changes)}::text[],
-      ${JSON.stringify(changes)}, ${JSON.stringify(base)}, ${admins_only}, ${ownerId})
+      ${JSON.stringify(changes)}, ${JSON.stringify(base)}, ${admins_only}, ${ownerId}, ${reverts_id}, ${reverts}::uuid[])
     returning ${columns}`,
   )
 
@@ -77,13 +83,14 @@ export const updateChangeSet = (
   tx: Db,
   { accountId }: Reader,
   id: Uuid,
-  { description, metadata, changes, base, admins_only }: Planned,
+  { description, metadata, changes, base, admins_only, reverts_id, reverts }: Planned & Reverts,
 ) =>
   one<ChangeSetRow>(
     tx,
     sql`
     update change_sets set description = ${description}, metadata = ${metadata}, changes = ${JSON.stringify(changes)},
-      operations = ${operationsOf(changes)}::text[], base = ${JSON.stringify(base)}, admins_only = ${admins_only}
+      operations = ${operationsOf(changes)}::text[], base = ${JSON.stringify(base)}, admins_only = ${admins_only},
+      reverts_id = ${reverts_id}, reverts = ${reverts}::uuid[]
     where account_id = ${accountId} and id = ${id}
     returning ${columns}`,
   )
@@ -92,13 +99,17 @@ export const markApplied = (
   tx: Db,
   { accountId, ownerId }: Caller,
   id: Uuid,
-  { resources, generation }: { resources: readonly (string | null)[]; generation: number | undefined },
+  {
+    resources,
+    events,
+    generation,
+  }: { resources: readonly (string | null)[]; events: readonly Uuid[]; generation: number | undefined },
 ) =>
   one<ChangeSetRow>(
     tx,
     sql`
     update change_sets set state = 'applied', applied_at = now(), applied_by = ${ownerId},
-      applied_resources = ${JSON.stringify(resources)}, generation = ${generation ?? null}
+      applied_resources = ${JSON.stringify(resources)}, applied_events = ${events}::uuid[], generation = ${generation ?? null}
     where account_id = ${accountId} and id = ${id}
     returning ${columns}`,
   )
@@ -111,3 +122,43 @@ export const appliedDays = 90
 
 export const deleteAppliedBefore = (db: Db, moment: number): Promise<number> =>
   deleteInBatches(db, sql`change_sets`, sql`applied_at < ${rfc3339(moment)}`)
+
+/** Resolves to the events that another change set has undone, which this one must not undo again. */
+export async function claimReverts(
+  tx: Db,
+  { accountId }: Reader,
+  { id, reverts }: Pick<ChangeSetRow, 'id' | 'reverts'>,
+): Promise<Uuid[]> {
+  const claimed = await many<{ event_id: Uuid }>(
+    tx,
+    sql`
+    insert into reverted_events (account_id, event_id, change_set_id)
+    select ${accountId}, event_id, ${id} from unnest(${reverts}::uuid[]) as undone (event_id)
+    on conflict do nothing
+    returning event_id`,
+  )
+  const own = new Set(claimed.map(({ event_id }) => event_id))
+  return reverts.filter((event) => !own.has(event))
+}
+
+/** Those that have been undone, and by which change sets. */
+export const revertersOf = (db: Db, { accountId }: Reader, events: readonly Uuid[]) =>
+  many<{ event_id: Uuid; change_set_id: Uuid }>(
+    db,
+    sql`
+    select event_id, change_set_id from reverted_events
+    where account_id = ${accountId} and event_id = any(${events}::uuid[])
+    order by event_id`,
+  )
+
+/** What it undid can be undone again. Resolves to false when it is not applied any more. */
+export async function markReverted(tx: Db, { accountId }: Reader, id: Id<'chs'>): Promise<boolean> {
+  const marked = await maybeOne(
+    tx,
+    sql`
+    update change_sets set state = 'reverted' where account_id = ${accountId} and id = ${toUuid(id)} and state = 'applied'
+    returning id`,
+  )
+  await later(tx, sql`delete from reverted_events where account_id = ${accountId} and change_set_id = ${toUuid(id)}`)
+  return marked !== undefined
+}

@@ -16,6 +16,7 @@ export function toSummary(row: ChangeSetRow, uri: (path: string) => string) {
     author_id: row.author_id,
     applied_at: row.applied_at,
     applied_by_id: row.applied_by,
+    reverts_id: row.reverts_id,
     generation: row.generation,
   }
 }

@@ -1,0 +1,76 @@
+import type { Handling, Route } from '../../http/route.ts'
+import { Closed } from '../../http/wire.ts'
+import { notFound, Refusal } from '../../kernel/errors.ts'
+import { type Id, toUuid } from '../../kernel/ids.ts'
+import { createRoute } from '../../operations/change_routes.ts'
+import { type AuditedEvent, findAuditEvents } from '../audit_events/store.ts'
+import { draftOfRevert } from './revert.ts'
+import { changeSets, whole } from './routes.ts'
+import { findChangeSet, insertChangeSet } from './store.ts'
+
+type Request<Target> = Handling<{ readonly id: Target }, object, unknown>
+
+/** POST of a draft that undoes what the path names. */
+const revertRoute = <Kind extends 'ev' | 'chs'>(
+  kind: Kind,
+  {
+    name,
+    summary,
+    eventsOf,
+  }: {
+    readonly name: 'audit_events' | 'change_sets'
+    readonly summary: string
+    readonly eventsOf: (request: Request<Id<Kind>>) => Promise<AuditedEvent[]>
+  },
+): Route =>
+  whole({
+    ...createRoute(changeSets, {
+      summary,
+      access: 'anyone',
+      adminsOnly: 'undo changes that only admins can make',
+      body: Closed({}),
+      errors: ['ERR_NOT_REVERSIBLE', 'ERR_REVERT_CONFLICT'],
+      async insert(tx, request) {
+        const target = request as unknown as Request<Id<Kind>>
+        const { id } = target.params
+        return insertChangeSet(tx, request.caller, {
+          ...{ description: `undo ${id}`, metadata: null, reverts_id: id },
+          ...(await draftOfRevert(request, await eventsOf(target))),
+        })
+      },
+    }),
+    operation: `${name}.revert`,
+    path: `/${name}/:id/revert`,
+    params: { id: kind },
+  })
+
+export const revertRoutes = [
+  revertRoute('ev', {
+    name: 'audit_events',
+    summary: 'Create the change set that undoes what an audit event records. Nothing is changed until it is applied',
+    async eventsOf({ db, caller, params }) {
+      const events = await findAuditEvents(db, caller, [toUuid(params.id)])
+      if (events.length === 0) throw notFound('ev')
+      return events
+    },
+  }),
+  revertRoute('chs', {
+    name: 'change_sets',
+    summary: 'Create the change set that undoes all changes of an applied one. Nothing is changed until it is applied',
+    async eventsOf({ db, caller, params }) {
+      const row = await findChangeSet(db, caller, params.id, false)
+      if (!row) throw notFound('chs')
+      const ids = row.applied_events ?? []
+      const events = row.state === 'applied' ? await findAuditEvents(db, caller, ids) : []
+      if (events.length > 0 && events.length === ids.length) return events
+      throw new Refusal('ERR_NOT_REVERSIBLE', whyNot[row.state])
+    },
+  }),
+]
+
+const whyNot = {
+  draft: 'This change set has not been applied. Delete it with DELETE /change_sets/{id}.',
+  applied:
+    'This change set changed nothing, or its audit events are past their retention. Make the changes that you want.',
+  reverted: 'This change set has been undone. To have its changes back, revert the change set that did.',
+} as const
