@@ -113,6 +113,7 @@ type Ids = Readonly<Record<string, readonly string[]>>
 async function makeResources(account: Account): Promise<Ids> {
   const policy = await newPolicy(account)
   const edge = await newHttpsEdge(account)
+  await account('PATCH', edge.uri, { description: 'a change that can be undone' })
   const { body: events } = await account('GET', '/audit_events')
   const resources = {
     ipp: [policy],
@@ -126,7 +127,7 @@ async function makeResources(account: Account): Promise<Ids> {
     bot: [await make(account, '/bot_users', { name: 'deploy' })],
     whd: [await make(account, '/webhook_destinations', { url: 'https://example.com/other' })],
     rd: [await make(account, '/reserved_domains', { domain: `${account.accountId.slice(3)}.example` })],
-    ev: [events.audit_events.at(-1)],
+    ev: [events.audit_events.at(0)],
   }
   return Object.fromEntries(Object.entries(resources).map(([prefix, made]) => [prefix, made.map(({ id }) => id)]))
 }

@@ -77,6 +77,7 @@ async function performAll(
       const told = tell(operation, request, answer, minNodes)
       if (answer.text && request !== requests[0]) write({ yaml: '---', table: ' ' }[view.output as string] ?? '')
       await show(operation, view, request, answer.text)
+      if (isDraftOfRevert(operation, view, request)) await showRevert(answer.text, send)
       if (code === exits.ok.code) code = told
     } catch (error) {
       // One missing or refused id must not stop the others; failing to authenticate must.
@@ -97,6 +98,18 @@ async function show(operation: Operation, view: View, { path, query }: Call, tex
   if (shown) write(shown)
   else if (text && view.output === 'table') log('No results.')
   else if (view.output === 'table') write(`deleted ${path.slice(1)}`)
+}
+
+const isDraftOfRevert = ({ id }: Operation, { output }: View, { query }: Call): boolean =>
+  id.endsWith('.revert') && !query?.dry_run && !['json', 'yaml'].includes(output)
+
+/** What undoing it would do now, and how to do it: the draft alone undoes nothing. */
+async function showRevert(text: string, send: (request: Call) => Promise<Answer>): Promise<void> {
+  const { describeDryRun } = await import('./output/differences.ts')
+  const { id } = JSON.parse(text)
+  const preview = await send({ method: 'POST', path: `/change_sets/${id}/preview`, body: '{}' })
+  write(describeDryRun(JSON.parse(preview.text)))
+  log(`Nothing has been undone yet. To do it:\n  gatehouse change-sets apply ${id}`)
 }
 
 /** What a change would do. That nothing was done is not part of it: the differences may go to a file. */

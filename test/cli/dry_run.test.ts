@@ -73,3 +73,17 @@ test('edit and prune have the flag, too', async () => {
   assert.equal(body.description, 'theirs')
   assert.equal((await admin('GET', `/ip_policies/${policy}/rules`)).body.rules.length, 2)
 })
+
+test('undoing an event prints what it would do and the command that does it, and does nothing itself', async () => {
+  const policy = await make(admin, '/ip_policies', { description: 'office' })
+  await cli.ok(['ip-policies', 'update', policy.id, '--description', 'branch'])
+  const [event] = (await admin('GET', `/audit_events?resource_id=${policy.id}`)).body.audit_events
+  const { stdout, stderr } = await cli(['audit-events', 'revert', event.id])
+  assert.match(stdout, new RegExp(`\n~ IP policy ${policy.id}\n    description: branch → office\n$`))
+  const command = /^ {2}gatehouse (change-sets apply chs_\w+)$/m.exec(stderr)?.[1] ?? assert.fail(stderr)
+  assert.equal((await admin('GET', policy.uri)).body.description, 'branch')
+  await cli.ok(command.split(' '))
+  assert.equal((await admin('GET', policy.uri)).body.description, 'office')
+  const [, , set = ''] = command.split(' ')
+  assert.equal((await cli.json(['change-sets', 'revert', set])).reverts_id, set)
+})
