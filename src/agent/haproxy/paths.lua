@@ -5,7 +5,7 @@ paths = {}
 
 local sub = string.sub
 
--- The spelling of paths.ts. normalize-uri has removed the plain dot segments before.
+-- The spelling of route_keys.ts. normalize-uri has removed the plain dot segments before.
 local function encodedByte(character) return ('%%%02X'):format(character:byte()) end
 local function plainOrEncoded(hex)
   local character = string.char(tonumber(hex, 16))
@@ -160,7 +160,7 @@ end
 -- Letters that are i, s and k in another case.
 local ascii = { ['%c4%b0'] = 'i', ['%c4%b1'] = 'i', ['%c5%bf'] = 's', ['%e2%84%aa'] = 'k' }
 
--- The key of paths.ts for all spellings that differ in case or in slashes at the end.
+-- The key of route_keys.ts for all spellings that differ in case or in slashes at the end.
 function paths.folded(path)
   local text = path:lower()
   if text:find('%', 1, true) then

@@ -46,7 +46,7 @@ export const onePolicy = (settings: ProxySettings, rule: string, entry: EntryVar
 export const askOnePolicy = (rule: string, conditions: string) => `
   ${rule} set-var(txn.decision) src,hex,concat(|,txn.policy),lua.verdict if ${conditions}`
 
-/** Anything but the characters that paths.ts leaves alone, a doubled slash, or what could be a dot segment. */
+/** Anything but the characters that route_keys.ts leaves alone, a doubled slash, or what could be a dot segment. */
 export const unusualPath = '[^A-Za-z0-9\\-._~!$&\\x27()*+,:=@/]|/[./]'
 /** HAProxy refuses CR and LF in a value, and lets the other controls pass, which servers read differently. */
 export const controlCharacters = '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]'
@@ -71,6 +71,6 @@ export const dial = (rule: string) => `
   ${rule} set-dst var(txn.backend),${backendValue.field('address')}
   ${rule} set-dst-port var(txn.backend),${backendValue.field('port')}`
 
-/** The key of an exact match is the whole, `|` included, and longer than every prefix; see paths.ts. */
+/** The key of an exact match is the whole, `|` included, and longer than every prefix; see route_keys.ts. */
 export const routeOfEdge = (settings: ProxySettings, path: 'txn.path' | 'txn.asked_path' | 'txn.literal_path') =>
   `concat(,${path},/|),map_beg(${mapFile(settings, 'route')})`

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { canonicalPath } from '../../../kernel/edge/route_keys.ts'
 import { newId } from '../../../kernel/ids.ts'
 import { Claims } from './claims.ts'
 import { noSettings, UnusableRecord } from './codec.ts'
 import { difference, type Entry, entriesOf } from './entries.ts'
-import { canonicalPath } from './paths.ts'
 
 const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('bkdst'), newId('ipp')]
 const tcp = { account, backend, policies: [policy] }

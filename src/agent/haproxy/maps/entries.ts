@@ -15,6 +15,7 @@ import { encodeHeaderText, headersFault, type Message } from '../../../kernel/ed
 import { checkPathPattern } from '../../../kernel/edge/health_check.ts'
 import { isHostName, parseHostport } from '../../../kernel/edge/hostport.ts'
 import { hasEncodedSlash, hasParameters } from '../../../kernel/edge/paths.ts'
+import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from '../../../kernel/edge/route_keys.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../../kernel/edge/timeouts.ts'
 import { type IdPrefix, idLength, isId } from '../../../kernel/ids.ts'
 import { type Address, formatAddress, parseAddress } from '../../../kernel/ip/address.ts'
@@ -31,7 +32,6 @@ import {
 } from './codec.ts'
 import { headerLists, responseLists } from './header_lists.ts'
 import { moduleEntries, moduleParts } from './module_entries.ts'
-import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from './paths.ts'
 import { responseValue } from './response_entry.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */

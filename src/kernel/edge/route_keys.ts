@@ -48,9 +48,9 @@ export function prefixKey(edge: string, match: string): string {
  * `folded` in paths.lua does the same to the paths of requests; letters of other scripts have their case folded there as far
  * as it knows them.
  */
-const folded = (match: string): string => lowerCase(canonicalPath(match)).replace(/\/+$/, '')
-export const prefixGuardKey = (edge: string, match: string): string => `${edge}${folded(match)}/`
-export const exactGuardKey = (edge: string, match: string): string => `${edge}${folded(match)}/|`
+export const foldedPath = (match: string): string => lowerCase(canonicalPath(match)).replace(/\/+$/, '')
+export const prefixGuardKey = (edge: string, match: string): string => `${edge}${foldedPath(match)}/`
+export const exactGuardKey = (edge: string, match: string): string => `${edge}${foldedPath(match)}/|`
 
 function lowerCase(path: string): string {
   const plainLower = path.toLowerCase()
