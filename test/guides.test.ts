@@ -123,6 +123,7 @@ async function makeResources(account: Account): Promise<Ids> {
     edghts: [edge],
     edghtsrt: [await newRoute(account, {}, edge)],
     chs: [await make(account, '/change_sets', { changes: [{ operation: 'ip_policies.create' }] })],
+    act: [await make(account, '/access_tests', { address: '192.0.2.1', target: { type: 'api' }, expect: 'allowed' })],
     ak: [await make(account, '/api_keys')],
     bot: [await make(account, '/bot_users', { name: 'deploy' })],
     whd: [await make(account, '/webhook_destinations', { url: 'https://example.com/other' })],

@@ -43,6 +43,7 @@ async function countedFor({ accountId }: Account): Promise<Record<string, number
     union all select 'reserved_domains', count(*) from reserved_domains where account_id = ${id}
     union all select 'tls_certificates', count(*) from tls_certificates where account_id = ${id}
     union all select 'change_sets', count(*) from change_sets where account_id = ${id} and state = 'draft'
+    union all select 'access_tests', count(*) from access_tests where account_id = ${id}
     union all select 'webhook_destinations', count(*) from webhook_destinations where account_id = ${id}`,
   )
   return Object.fromEntries(rows.filter(({ used }) => used > 0).map(({ kind, used }) => [kind, used]))
@@ -88,6 +89,10 @@ const creations: Record<QuotaKind, (account: Account) => Promise<(name: string) 
   reserved_domains: async () => (name) => ['/reserved_domains', { domain: `${name}.example` }],
   tls_certificates: async () => (name) => ['/tls_certificates', quickCertificate([`${name}.example`])],
   change_sets: async () => () => ['/change_sets', { changes: [{ operation: 'ip_policies.create' }] }],
+  access_tests: async () => () => [
+    '/access_tests',
+    { address: '192.0.2.1', target: { type: 'api' }, expect: 'allowed' },
+  ],
   webhook_destinations: async () => (name) => [
     '/webhook_destinations',
     { url: `https://${name}.example/`, enabled: false },

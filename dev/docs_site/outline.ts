@@ -17,7 +17,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
     title: 'Control access',
     files: [
       ...inFolder('guides', 'ip-policies', 'introduce-a-restriction', 'preview-a-change', 'change-sets', 'undo'),
-      ...inFolder('guides', 'import-and-prune-rules'),
+      ...inFolder('guides', 'access-tests', 'import-and-prune-rules'),
       ...inFolder('guides', 'why-was-it-refused', 'api-keys', 'sign-in', 'audit-log', 'recipes'),
     ],
   },

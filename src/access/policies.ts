@@ -1,5 +1,5 @@
 import { type Db, type DbPool, many, maybeOne, one } from '../db/pool.ts'
-import { nothing, sql } from '../db/sql.ts'
+import { nothing, type SqlFragment, sql } from '../db/sql.ts'
 import { snapshot } from '../db/transaction.ts'
 import { rfc3339 } from '../kernel/clock.ts'
 import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
@@ -181,6 +181,19 @@ export function toRule(line: string): Rule {
   return { cidr, action: line.startsWith('a') ? 'allow' : 'deny' }
 }
 
+/**
+ * The rules of a policy whose range is one of those in `ranges`, which are those around an address. One look-up for each, by the
+ * unique key. If this were a plain equality, PostgreSQL would read every rule of the policy where it expects few, and it judges by
+ * the average policy.
+ */
+export const rulesAbout = (accountId: Uuid, policy: SqlFragment, ranges: SqlFragment, now: number): SqlFragment => sql`
+  select matching.id, matching.action, matching.cidr
+  from ${ranges} as around (range) cross join lateral (
+    select id, action, cidr, expires_at from ip_policy_rules
+    where account_id = ${accountId} and ip_policy_id = ${policy} and cidr >= around.range and cidr <= around.range
+    order by cidr limit 1) matching
+  where matching.expires_at is null or matching.expires_at > ${rfc3339(now)}`
+
 type EnforcedRow = { id: Uuid; type: RestrictionType; policies: string[] }
 
 /**
@@ -201,14 +214,7 @@ export async function loadEnforcedAbout(
     select r.id, r.type, array(
       select coalesce((
         select ${ruleLines}
-        -- One look-up for each range, by the unique key. If this were a plain equality, PostgreSQL would read every rule of
-        -- the policy where it expects few, and it judges by the average policy.
-        from unnest(${ranges}::cidr[]) as around (range) cross join lateral (
-          select action, cidr, expires_at from ip_policy_rules
-          where account_id = a.account_id and ip_policy_id = a.ip_policy_id
-            and cidr >= around.range and cidr <= around.range
-          order by cidr limit 1) matching
-        where expires_at is null or expires_at > ${rfc3339(now)}), '')
+        from (${rulesAbout(accountId, sql`a.ip_policy_id`, sql`unnest(${ranges}::cidr[])`, now)}) matching), '')
       from ip_restriction_policies a
       where a.account_id = r.account_id and a.ip_restriction_id = r.id
       order by a.position) as policies

@@ -22,6 +22,8 @@ const ownHints: Readonly<Partial<Record<keyof typeof errorCatalog, string>>> = {
     "Allow your own address first ('gatehouse caller' shows it), or repeat the command with --allow-self-lockout.",
   ERR_UNUSUAL_CHANGE:
     'Compare the numbers with what you meant to change; --dry-run shows the whole change. If it is right, repeat the command with --confirm.',
+  ERR_ACCESS_TEST_FAILED:
+    'Correct the change. If the test is out of date, change or delete it first: gatehouse access-tests list. An admin can repeat the command with --ignore-access-tests.',
   ERR_IP_REFUSED:
     "Run the command from an allowed address. An admin can look up the operation id with 'gatehouse ip-refusals list' to see which rule decided.",
   ERR_TLS_CERTIFICATE_IN_USE:

@@ -27,6 +27,7 @@ export const quotaSettings = {
   GATEHOUSE_CERTIFICATES_PER_ACCOUNT: quota('tls_certificates'),
   GATEHOUSE_WEBHOOK_DESTINATIONS_PER_ACCOUNT: quota('webhook_destinations'),
   GATEHOUSE_CHANGE_SETS_PER_ACCOUNT: quota('change_sets'),
+  GATEHOUSE_ACCESS_TESTS_PER_ACCOUNT: quota('access_tests'),
 }
 
 export const quotasIn = (config: Readonly<Record<keyof typeof quotaSettings, number>>): Quotas => ({
@@ -46,4 +47,5 @@ export const quotasIn = (config: Readonly<Record<keyof typeof quotaSettings, num
   tls_certificates: config.GATEHOUSE_CERTIFICATES_PER_ACCOUNT,
   webhook_destinations: config.GATEHOUSE_WEBHOOK_DESTINATIONS_PER_ACCOUNT,
   change_sets: config.GATEHOUSE_CHANGE_SETS_PER_ACCOUNT,
+  access_tests: config.GATEHOUSE_ACCESS_TESTS_PER_ACCOUNT,
 })

@@ -34,6 +34,8 @@ export const lockClasses = {
   publisherOfCell: 81,
   /** Shared by all processes that can publish, so that each sees how many there are. */
   canPublish: 82,
+  /** Taken by migrations/0080: changes that decide about access, and the tests of it. */
+  access: 83,
 } as const
 
 type LockName = keyof typeof lockKeys

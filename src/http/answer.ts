@@ -133,8 +133,11 @@ async function perform(
     })
   const db = service.dbOf(caller.accountId)
   if (!isDryRun) return { caller, result: await on(db) }
-  const unusualAbove = route.query?.properties.confirm && service.settings.unusualAbove
-  const rehearsed = await service.rehearse(db, originOf(incoming, route, caller), on, unusualAbove)
+  const { confirm, ignore_access_tests } = route.query?.properties ?? {}
+  const rehearsed = await service.rehearse(db, originOf(incoming, route, caller), on, {
+    unusualAbove: confirm && service.settings.unusualAbove,
+    testedAt: ignore_access_tests && service.clock(),
+  })
   return { caller, result: dryRunResult(route, rehearsed) }
 }
 

@@ -3,7 +3,7 @@ import type { DbPool } from '../db/pool.ts'
 import type { Origin } from '../identity/origin.ts'
 import type { Extent, UnusualAbove } from '../kernel/unusual_change.ts'
 import type { Result, Route } from './route.ts'
-import { Closed, type Static } from './wire.ts'
+import { AccessOutcome, AccessTestTarget, Closed, Id, type Static } from './wire.ts'
 
 const Anything = (description: string) => Type.Unsafe<unknown>({ description })
 
@@ -35,6 +35,24 @@ export const UnusualExtents = Type.Array(
   { description: 'Why the change needs `confirm=true`. Empty if it does not.' },
 )
 
+export const FailedAccessTest = Closed(
+  {
+    id: Id('act'),
+    description: Type.Optional(Type.String()),
+    address: Type.String(),
+    target: AccessTestTarget,
+    expect: AccessOutcome,
+    outcome: Type.Unsafe<'allowed' | 'refused' | 'unknown'>({
+      type: 'string',
+      enum: ['allowed', 'refused', 'unknown'],
+      description: 'What would happen to the address.',
+    }),
+    reason: Type.String({ description: 'What would decide it.' }),
+  },
+  { title: 'FailedAccessTest' },
+)
+export type FailedAccessTest = Static<typeof FailedAccessTest>
+
 /** The response to every change with `dry_run=true`. */
 export const DryRunResult = Closed(
   {
@@ -48,7 +66,9 @@ export const DryRunResult = Closed(
       type: 'null',
       description: 'Null: which addresses the change would newly refuse or allow is not known.',
     }),
-    failed_access_tests: Type.Array(Type.String()),
+    failed_access_tests: Type.Array(FailedAccessTest, {
+      description: 'The access tests that the change would break. It would be refused because of them.',
+    }),
     needs_confirmation: UnusualExtents,
   },
   { title: 'DryRunResult' },
@@ -60,19 +80,33 @@ export type Rehearse = <Done>(
   db: DbPool,
   origin: Origin,
   work: (db: DbPool) => Promise<Done>,
-  /** Undefined for a change that never has to be confirmed. */
-  unusualAbove: UnusualAbove | undefined,
+  judging: {
+    /** Undefined for a change that never has to be confirmed. */
+    unusualAbove: UnusualAbove | undefined
+    /** Now, for an operation that can break access tests. */
+    testedAt: number | undefined
+  },
 ) => Promise<Rehearsed<Done>>
-type Rehearsed<Done> = { done: Done; differences: Difference[]; unusual: Extent[] }
+type Rehearsed<Done> = {
+  done: Done
+  differences: Difference[]
+  unusual: Extent[]
+  failedAccessTests: FailedAccessTest[]
+}
 
 /** Neither its ETag nor its generation is passed on: they belong to something that does not exist. */
 export function dryRunResult(
   { secret }: Route,
-  { done: { body, replayed, warnings }, differences, unusual }: Rehearsed<Result<unknown>>,
+  { done, differences, unusual, failedAccessTests }: Rehearsed<Result<unknown>>,
 ): Result<DryRunResult> {
+  const { body, replayed, warnings } = done
   const response = body === undefined ? null : secret === undefined ? body : without(body as object, secret)
   return {
-    body: { response, differences, impact: null, failed_access_tests: [], needs_confirmation: unusual },
+    body: {
+      ...{ response, differences, impact: null },
+      failed_access_tests: failedAccessTests,
+      needs_confirmation: unusual,
+    },
     ...(replayed && { replayed }),
     ...(warnings && { warnings }),
   }

@@ -116,7 +116,7 @@ async function makeChange(
   const { body, repeated } = splitBody(route, bodyOf(route, change))
   const given = Object.entries(change.parameters ?? {}).map(([name, value]) => [name, String(value)] as const)
   const isInPath = ([name]: readonly [string, string]) => Object.hasOwn(route.params ?? {}, name)
-  for (const name of ['dry_run', 'wait', 'confirm'])
+  for (const name of ['dry_run', 'wait', 'confirm', 'ignore_access_tests'])
     if (change.parameters?.[name] !== undefined)
       throw invalidField(name, 'belongs to the request that applies the change set')
   const query = checkedQuery(route, Object.fromEntries(given.filter((each) => !isInPath(each))))

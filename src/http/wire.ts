@@ -1,4 +1,5 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { testedPathPattern } from '../kernel/edge/paths.ts'
 import { type IdPrefix, type Id as IdText, idPattern, oneOf } from '../kernel/ids.ts'
 
 /**
@@ -95,6 +96,44 @@ export const DryRun = Type.Optional(
       'Check and make the change, undo it, and return what it would have done: 200 with a DryRunResult, or the error that the change would get. Nothing is changed.',
   }),
 )
+
+/** What an access test is about. */
+export const AccessTestTarget = Closed(
+  {
+    type: Type.Unsafe<'api' | 'dashboard' | 'edge' | 'route'>({
+      type: 'string',
+      enum: ['api', 'dashboard', 'edge', 'route'],
+      description: 'This API, the dashboard, a TCP edge, or a path of an HTTPS edge.',
+      examples: ['api'],
+    }),
+    edge_id: Type.Optional(
+      Type.Unsafe<IdText<'edgtcp'>>({ ...Id('edgtcp'), description: 'The TCP edge. Only with type `edge`.' }),
+    ),
+    route_id: Type.Optional(
+      Type.Unsafe<IdText<'edghtsrt'>>({
+        ...Id('edghtsrt'),
+        description: 'A route of the HTTPS edge. Only with type `route`.',
+      }),
+    ),
+    path: Type.Optional(
+      Type.String({
+        'x-maxBytes': 1024,
+        pattern: testedPathPattern,
+        'x-must':
+          'must be a path in its plain spelling: without percent-encoding, parameters, a query, empty segments, and segments that begin or end with a dot',
+        examples: ['/admin'],
+        description:
+          'The path of the request. Only with type `route`. The route of the edge that the path belongs to decides, which another change may make a different one.',
+      }),
+    ),
+  },
+  { title: 'AccessTestTarget' },
+)
+export const AccessOutcome = Type.Unsafe<'allowed' | 'refused'>({
+  type: 'string',
+  enum: ['allowed', 'refused'],
+  examples: ['allowed'],
+})
 
 export const Ref = Closed({ id: Type.String(), uri: Uri }, { title: 'Ref' })
 export const RefOrNull = Type.Unsafe<Static<typeof Ref> | null>({ anyOf: [Ref, { type: 'null' }] })

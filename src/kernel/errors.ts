@@ -155,6 +155,11 @@ export const errorCatalog = {
       'The change removes or adds unusually many rules of an IP policy, or edges, routes and backends of the account. `details.of` says which (`ip_policy_rules` or `edge_entries`), and `details.resource` of which policy or account; `details.before`, `details.after`, `details.removed` and `details.added` are the numbers. Nothing was changed.',
     hint: 'Compare the numbers with what you meant to change. `dry_run=true` shows the whole change. If it is right, repeat the request with `confirm=true`.',
   },
+  ERR_ACCESS_TEST_FAILED: {
+    cause:
+      'The change would break an access test, or a new test fails. `details.failures` says for each which address, where, what is expected, what would happen, and which rule decides; `details.access_tests` lists their ids. Nothing was changed.',
+    hint: 'Correct the change. If the test is out of date, change or delete it first. An admin can make the change anyway with `ignore_access_tests=true`, which the audit shows.',
+  },
   ERR_IP_POLICY_IN_USE: {
     cause: 'The IP policy is still attached. `details.used_by` lists where.',
     hint: 'Remove it from those restrictions, edges and routes first.',

@@ -16,6 +16,7 @@ export const quotaKinds = {
   tls_certificates: { called: 'uploaded certificates', byDefault: 1_000 },
   webhook_destinations: { called: 'webhook destinations', byDefault: 100 },
   change_sets: { called: 'drafts of change sets', byDefault: 1_000 },
+  access_tests: { called: 'access tests', byDefault: 200 },
 } as const satisfies Record<string, { called: string; byDefault: number }>
 
 export type QuotaKind = keyof typeof quotaKinds

@@ -9,7 +9,18 @@ import type { Caller } from '../identity/caller.ts'
 import { record } from './change.ts'
 import { once } from './idempotency.ts'
 import { withinQuota } from './quota.ts'
-import { existing, type ItemParams, nameOf, presented, type Resource, stableFieldsOf, type View } from './resource.ts'
+import {
+  existing,
+  type Guard,
+  type GuardedRequest,
+  guardOf,
+  type ItemParams,
+  nameOf,
+  presented,
+  type Resource,
+  stableFieldsOf,
+  type View,
+} from './resource.ts'
 
 /** What the route of a change says of itself. The rest follows from its resource. */
 type Writing<B extends TObject> = Pick<
@@ -50,20 +61,24 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
     method: 'POST',
     path: resource.path,
     ...(Object.keys(params).length > 0 && { params }),
-    query: changeQuery(resource),
+    query: changeQuery(resource, guardOf(resource, 'create')),
     success: 201,
     response: resource.shape,
     secret: resource.secret,
     tagged: true,
     managesKeys: resource.managesKeys,
-    errors: ['ERR_IDEMPOTENCY_KEY_USED', ...(quota ? (['ERR_QUOTA'] as const) : []), ...errors],
+    errors: [
+      ...(['ERR_IDEMPOTENCY_KEY_USED', ...(quota ? (['ERR_QUOTA'] as const) : [])] as const),
+      ...(guardOf(resource, 'create')?.errors ?? []),
+      ...errors,
+    ],
     async handle(request) {
       const made = request.idempotencyKey === undefined ? await insertAtOnce?.(request) : undefined
       if (made)
         return responseTo(resource, request, {
           ...{ row: made, body: resource.view(made, request.uri), generation: undefined, replayed: false },
         })
-      const done = await changing(resource, request, (tx) =>
+      const done = await changing(guardOf(resource, 'create'), request, (tx) =>
         once(tx, request, async () => {
           const add = () => insert(tx, request)
           const claim = quota && { kind: quota, added: 1, quotas: request.settings.quotas }
@@ -97,14 +112,14 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
     method: 'PATCH',
     path: `${resource.path}/:id`,
     params: resource.params,
-    query: changeQuery(resource),
+    query: changeQuery(resource, guardOf(resource, 'update')),
     success: 200,
     response: resource.shape,
     tagged: true,
     managesKeys: resource.managesKeys,
-    errors: ['ERR_PRECONDITION_FAILED', ...errors],
+    errors: ['ERR_PRECONDITION_FAILED', ...(guardOf(resource, 'update')?.errors ?? []), ...errors],
     async handle(request) {
-      const { body, generation } = await changing(resource, request, async (tx) => {
+      const { body, generation } = await changing(guardOf(resource, 'update'), request, async (tx) => {
         const edited = (shown: object) =>
           editedFields(request.body, request.repeated, writing.body, resource.shape, shown)
         const before = await changeable(resource, tx, request, permit, edited)
@@ -154,7 +169,7 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
     method: 'POST',
     path: `${resource.path}/:id/${verb}`,
     params: resource.params,
-    query: changeQuery(resource),
+    query: changeQuery(resource, undefined),
     success: 200,
     response: resource.shape,
     secret: resource.secret,
@@ -164,7 +179,7 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
     errors: ['ERR_PRECONDITION_FAILED', 'ERR_IDEMPOTENCY_KEY_USED', ...errors],
     async handle(request) {
       const prepared = (await prepare?.(request, await existing(resource, request.db, request, false))) as Prepared
-      const done = await changing(resource, request, (tx) =>
+      const done = await changing(undefined, request, (tx) =>
         once(tx, request, async () => {
           const before = await changeable(resource, tx, request, permit)
           const row = await apply(tx, request, before.row, prepared)
@@ -201,12 +216,12 @@ export function deleteRoute<P extends ItemParams, Row, Shape extends TObject>(
     method: 'DELETE',
     path: `${resource.path}/:id`,
     params: resource.params,
-    query: Closed({ ...changeQuery(resource).properties, ...query?.properties }),
+    query: Closed({ ...changeQuery(resource, guardOf(resource, 'delete')).properties, ...query?.properties }),
     success: 204,
     managesKeys: resource.managesKeys,
-    errors: ['ERR_PRECONDITION_FAILED', ...errors],
+    errors: ['ERR_PRECONDITION_FAILED', ...(guardOf(resource, 'delete')?.errors ?? []), ...errors],
     handle: (request) =>
-      changing(resource, request, async (tx) => {
+      changing(guardOf(resource, 'delete'), request, async (tx) => {
         const before = await changeable(resource, tx, request, permit)
         await remove(tx, request, before.row)
         const generation = await record(tx, request.origin, {
@@ -231,9 +246,10 @@ export const changePart = <P extends ItemParams, Row, Shape extends TObject, Par
     readonly name: string
     readonly show: (row: Row) => Part | undefined
     readonly apply: (tx: Db, row: Row) => Promise<void>
+    readonly guard?: Guard | undefined
   },
 ): Promise<{ after: Part | undefined; generation: number | undefined }> =>
-  changing(resource, request, async (tx) => {
+  changing(part.guard, request, async (tx) => {
     const row = await existing(resource, tx, request, true)
     const before = part.show(row)
     checkIfMatch(request.ifMatch, before)
@@ -253,15 +269,15 @@ export const changePart = <P extends ItemParams, Row, Shape extends TObject, Par
   })
 
 /** Changes that concern edges can be waited for. */
-const changeQuery = <P extends ItemParams, Row, Shape extends TObject>({ guard, records }: Resource<P, Row, Shape>) =>
-  Closed({ ...guard?.query.properties, ...(records && { wait: Wait }) })
+const changeQuery = ({ records }: { readonly records?: unknown }, guard: Guard | undefined) =>
+  Closed({ ...guard?.query.properties, ...(records ? { wait: Wait } : {}) })
 
-/** One transaction, inside the resource's guard. */
-const changing = <P extends ItemParams, Row, Shape extends TObject, Done>(
-  { guard }: Resource<P, Row, Shape>,
-  request: Handling<unknown, object, unknown>,
+/** One transaction, inside the guard. */
+const changing = <Done>(
+  guard: Guard | undefined,
+  request: GuardedRequest,
   change: (tx: Db) => Promise<Done>,
-): Promise<Done> => transaction(request.db, (tx) => (guard ? guard.around(tx, request, () => change(tx)) : change(tx)))
+): Promise<Done> => (guard ? guard.transaction(request, change) : transaction(request.db, change))
 
 /** For a change of what exists: found, locked, the caller's to change, and still as the client saw it. */
 async function changeable<P extends ItemParams, Row, Shape extends TObject, Body>(

@@ -1,29 +1,137 @@
 import { Type } from 'typebox'
 import { raisePolicyRevision, refuseSelfLockout } from '../access/self_lockout.ts'
+import {
+  type Broken,
+  everyTest,
+  type Judging,
+  judged,
+  refusalOf,
+  sentenceOf,
+  type Touched,
+} from '../access/tests/judge.ts'
+import { type Db, run } from '../db/pool.ts'
+import { nothing, type SqlFragment, sql } from '../db/sql.ts'
 import { isSet } from '../http/route.ts'
 import { Closed } from '../http/wire.ts'
-import type { Guard } from './resource.ts'
+import { forbidden } from '../kernel/errors.ts'
+import { type Id, newUuid, toId, toUuid, type Uuid } from '../kernel/ids.ts'
+import { canonicalCidr } from '../kernel/ip/canonical_cidr.ts'
+import { recordChange } from './audit.ts'
+import type { Guard, GuardedRequest } from './resource.ts'
 
-/** Query parameters of every change that can block the caller's own address. */
-export const LockoutQuery = Closed({
+/** Query parameter of every change that can break an access test. */
+export const IgnoreTestsQuery = Closed({
+  ignore_access_tests: Type.Optional(
+    Type.Boolean({
+      description:
+        'Make the change even if it breaks access tests. Only for admins. The audit has an event for each test that it breaks.',
+    }),
+  ),
+})
+
+/** And of those that can block the caller's own address. */
+const DecisionQuery = Closed({
   allow_self_lockout: Type.Optional(
     Type.Boolean({
       description:
         'Make the change even if it blocks the address of this request from the API, or from the dashboard session in use.',
     }),
   ),
+  ...IgnoreTestsQuery.properties,
 })
+
+const ignoring = 'ignore_access_tests'
+
+/** How a change is judged: one that breaks a test is refused, or noted if an admin has said so. */
+export function judgingOf(request: GuardedRequest, touched: Touched): Judging {
+  const { caller, clock, query, origin } = request
+  const isIgnoring = isSet(query, ignoring)
+  if (isIgnoring && caller.role !== 'admin')
+    throw forbidden(
+      'Only admins can ignore access tests. Repeat the request without ignore_access_tests, or ask an admin.',
+    )
+  return {
+    ...{ accountId: caller.accountId, now: clock(), touched },
+    async onBroken(tx, broken) {
+      if (!isIgnoring) throw refusalOf(broken)
+      for (const each of broken) await noteIgnored(tx, origin, each)
+    },
+  }
+}
+
+/** A test whose edge or route is deleted goes with it: it could never say anything again. */
+async function noteIgnored(tx: Db, origin: GuardedRequest['origin'], broken: Broken): Promise<void> {
+  const { id, type, target_id } = broken.test
+  const isGone = target_id === null && (type === 'edge' || type === 'route')
+  if (isGone) await run(tx, sql`delete from access_tests where account_id = ${origin.accountId} and id = ${id}`)
+  await recordChange(tx, origin, {
+    resourceId: toId('act', id),
+    before: { expect: broken.test.expect },
+    after: { outcome: broken.is.outcome, ignored_access_tests: true, reason: sentenceOf(broken) },
+  })
+}
 
 /**
  * Around every change to restrictions, their policies and rules. Raising the revision first locks the account's row, so
  * such changes run one after another and each is checked against the result of the one before.
  */
-export const decisionGuard: Guard = {
-  query: LockoutQuery,
-  async around(tx, { caller, origin, query, clock }, change) {
-    await raisePolicyRevision(tx, caller)
-    const result = await change()
-    if (!isSet(query, 'allow_self_lockout')) await refuseSelfLockout(tx, caller, origin.sourceIp, clock())
-    return result
-  },
+export const decisionGuard = (touchedBy: (request: GuardedRequest) => Touched): Guard => ({
+  query: DecisionQuery,
+  errors: ['ERR_SELF_LOCKOUT', 'ERR_ACCESS_TEST_FAILED'],
+  transaction: (request, change) =>
+    judged(request.db, judgingOf(request, touchedBy(request)), async (tx) => {
+      const { caller, origin, query, clock } = request
+      await raisePolicyRevision(tx, caller)
+      const result = await change(tx)
+      if (!isSet(query, 'allow_self_lockout')) await refuseSelfLockout(tx, caller, origin.sourceIp, clock())
+      return result
+    }),
+})
+
+/** `touchedBy`: the tests that it could be about, before the change as well as after it. */
+export const ruleGuard = decisionGuard(({ params: { id }, body }) => {
+  const { cidr } = (body ?? {}) as { cidr?: string }
+  return sql`(${cidr === undefined ? sql`false` : sql`t.address <<= ${canonicalCidr(cidr)}::cidr`}
+    ${id ? sql`or ${inRules(sql`r.id = ${toUuid(id)}`)}` : nothing})`
+})
+export const someRulesGuard = decisionGuard(({ body }) =>
+  inRules(sql`r.id = any(${(body as { rule_ids: readonly Id<'ipr'>[] }).rule_ids.map(toUuid)})`),
+)
+/** Which ranges it changes is known afterwards. */
+export const ruleSetGuard = decisionGuard(() => everyTest)
+
+const inRules = (condition: SqlFragment): SqlFragment => sql`t.address <<= any (
+  select r.cidr from ip_policy_rules r where r.account_id = t.account_id and ${condition})`
+
+export const restrictionGuard = decisionGuard(({ params: { id }, body }) => {
+  const type = id
+    ? sql`(select x.type from ip_restrictions x where x.account_id = t.account_id and x.id = ${toUuid(id)})`
+    : sql`${(body as { type: string }).type}`
+  return sql`case when t.type in ('edge', 'route') then 'endpoints' else t.type end = ${type}`
+})
+
+/** Around changes to what an edge makes of an address. Its routes decide together which of them a path belongs to. */
+export const edgeGuard = (verbs: NonNullable<Guard['verbs']>): Guard => ({
+  query: IgnoreTestsQuery,
+  errors: ['ERR_ACCESS_TEST_FAILED'],
+  verbs,
+  transaction: (request, change) => judged(request.db, judgingOf(request, testsOf(edgeIn(request))), change),
+})
+
+const edgeIn = ({ params }: GuardedRequest): Uuid =>
+  toUuid(params.edge_id ?? (params.id as NonNullable<typeof params.id>))
+
+const testsOf = (edge: Uuid): Touched => sql`t.target_id in (
+  select e.id from edges e where e.account_id = t.account_id and (e.id = ${edge} or e.parent_id = ${edge}))`
+
+/** A new one has a later id than one made before it. */
+const testItself = ({ params: { id } }: GuardedRequest): Touched =>
+  id ? sql`t.id = ${toUuid(id)}` : sql`t.id > ${newUuid()}`
+
+/** Around changes to the tests themselves. */
+export const testGuard: Guard = {
+  query: IgnoreTestsQuery,
+  errors: ['ERR_ACCESS_TEST_FAILED'],
+  transaction: (request, change) =>
+    judged(request.db, { ...judgingOf(request, testItself(request)), isOfTests: true }, change),
 }

@@ -1,7 +1,9 @@
+import { breaking, everyTest } from '../access/tests/judge.ts'
 import { many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { rehearse } from '../db/transaction.ts'
 import type { Difference, Rehearse } from '../http/dry_run.ts'
+import { toFailed } from './shown_tests.ts'
 import { unusualIn } from './unusual_changes.ts'
 
 /** Where migration 0068 puts the events of a dry run. */
@@ -12,9 +14,12 @@ const dryRunPosition = -1
  * exist for every change, and have what the account may see. Events of other accounts, such as the one that a verified domain is
  * taken from, are not shown.
  */
-export const rehearseChange: Rehearse = (db, { accountId }, work, unusualAbove) =>
+export const rehearseChange: Rehearse = (db, { accountId }, work, { unusualAbove, testedAt }) =>
   rehearse(db, async (rehearsal) => {
-    const done = await work(rehearsal)
+    const { result: done, broken } =
+      testedAt === undefined
+        ? { result: await work(rehearsal), broken: [] }
+        : await breaking(rehearsal, { accountId, now: testedAt, touched: everyTest }, () => work(rehearsal))
     const differences = await many<Difference>(
       rehearsal,
       sql`
@@ -22,5 +27,5 @@ export const rehearseChange: Rehearse = (db, { accountId }, work, unusualAbove) 
       where account_id = ${accountId} and position = ${dryRunPosition} order by id`,
     )
     const unusual = unusualAbove ? await unusualIn(rehearsal, { accountId }, differences, unusualAbove) : []
-    return { done, differences, unusual }
+    return { done, differences, unusual, failedAccessTests: broken.map(toFailed) }
   })

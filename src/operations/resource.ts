@@ -4,7 +4,7 @@ import type { RecordKey } from '../distribution/records.ts'
 import { etagOf } from '../http/preconditions.ts'
 import type { Handling, ParamsOf } from '../http/route.ts'
 import type { Caller } from '../identity/caller.ts'
-import { notFound } from '../kernel/errors.ts'
+import { type ErrorCode, notFound } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, oneOf } from '../kernel/ids.ts'
 import type { QuotaKind } from '../kernel/quotas.ts'
 
@@ -31,7 +31,7 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
   ) => Promise<Row | undefined>
   /** Its changes create, change or revoke API keys. */
   readonly managesKeys?: true
-  /** Wraps every change, inside its transaction. */
+  /** Wraps changes in its own transaction. */
   readonly guard?: Guard
   /** The fields that only a change alters, used for its ETag and audit events. Default: all of them. */
   readonly stableFields?: (shown: View<P, Shape>) => object
@@ -61,13 +61,25 @@ export type StatusRequest = Pick<
   'db' | 'caller' | 'clock' | 'edges' | 'noteStatusUnread'
 >
 
-type GuardedRequest = Pick<Handling<unknown, object, unknown>, 'caller' | 'origin' | 'clock' | 'query'>
+export type GuardedRequest = Pick<
+  Handling<Readonly<Record<string, Id>>, object, unknown>,
+  'db' | 'caller' | 'origin' | 'clock' | 'query' | 'params' | 'body'
+>
+type Verb = 'create' | 'update' | 'delete'
 export type Guard = {
   /** Query parameters that changes take because of it. */
   readonly query: TObject
-  /** Does something before and after a change, in its transaction; an exception undoes the change. */
-  readonly around: <Result>(tx: Db, request: GuardedRequest, change: () => Promise<Result>) => Promise<Result>
+  /** Why it refuses changes. */
+  readonly errors: readonly ErrorCode[]
+  /** The changes that it is around. Default: all. */
+  readonly verbs?: readonly Verb[]
+  /** Runs a change in a transaction and does something before and after it; an exception undoes the change. It may run it twice. */
+  readonly transaction: <Result>(request: GuardedRequest, change: (tx: Db) => Promise<Result>) => Promise<Result>
 }
+
+/** The guard around this change, if there is one. */
+export const guardOf = ({ guard }: { readonly guard?: Guard }, verb: Verb): Guard | undefined =>
+  !guard?.verbs || guard.verbs.includes(verb) ? guard : undefined
 
 /** 'an API key', for summaries. */
 export const nameOf = ({ params }: { params: ItemParams }): string => oneOf(params.id)

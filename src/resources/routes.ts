@@ -1,4 +1,5 @@
 import type { Route } from '../http/route.ts'
+import { accessTestRoutes } from './access_tests/routes.ts'
 import { apiKeyRoutes } from './api_keys/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
@@ -43,6 +44,7 @@ export const routes: readonly Route[] = [
   ...ipImpactRoutes,
   ...ipRestrictionRoutes,
   ...ipCheckRoutes,
+  ...accessTestRoutes,
   ...ipRefusalRoutes,
   ...newlyRefusedRoutes,
   ...ipActivityRoutes,

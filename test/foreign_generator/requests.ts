@@ -18,6 +18,7 @@ const saidInProse: readonly RegExp[] = [
   /matches no operation/,
   /can be used only with|cannot be used with/,
   /must be endpoints, or be omitted/,
+  /is required with type|must be omitted with type|must be an IPv4 or IPv6 address/,
   /HTTP response backend/,
   /names the same header as|repeats an earlier entry|must not be listed twice/,
   /must not be empty unless deny has entries|must not be CONNECT or TRACE/,

@@ -129,6 +129,18 @@ export const fixturesWith = (freshTcpPort: () => Promise<number>): Record<string
       { operation: 'ip_policies.update', parameters: { id: '{{changes[0].id}}' }, body: {}, if_match: '*' },
     ],
   })),
+  'access_tests.update': async (as) => {
+    const edge_id = await created(as, '/edges/https', {})
+    const route = { match_type: 'path_prefix', match: '/' }
+    const route_id = await created(as, `/edges/https/${edge_id}/routes`, route)
+    const sent = {
+      ...annotations,
+      address: '192.0.2.1',
+      target: { type: 'route', route_id, path: '/a' },
+      expect: 'allowed',
+    }
+    return { params: { id: await created(as, '/access_tests', sent) }, sent }
+  },
   'webhook_destinations.update': make('/webhook_destinations', async () => ({
     ...annotations,
     url: 'https://example.com/hook',

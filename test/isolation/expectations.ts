@@ -8,6 +8,7 @@ import type { Client } from '../harness/client.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
 import { ofModules } from '../harness/route_modules.ts'
+import { accessTestExpectations } from './access_tests.ts'
 import { backend, backendExpectations, failover, response, weighted } from './backends.ts'
 import { certificateBody, certificateExpectations } from './certificates.ts'
 import { changeSetExpectations } from './change_sets.ts'
@@ -355,6 +356,7 @@ export const expectations: Record<string, Expectation> = {
     filters: { resource_id: bot, owner_id: bot, api_key_id: apiKey },
   },
 
+  ...accessTestExpectations,
   ...changeSetExpectations,
   'webhook_destinations.create': { admin: 201, member: 403, body: newWebhook },
   'webhook_destinations.get': { admin: 200, member: 403, path: id(webhook) },

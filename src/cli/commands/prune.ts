@@ -22,6 +22,7 @@ Flags
   --yes               remove them without asking
   --confirm           with --yes: even if these are more than half of the rules, and more than 20
   --allow-self-lockout  even if that locks this key's address out
+  --ignore-access-tests even if that breaks access tests; only for admins
   --profile NAME      profile to use instead of the environment or the current profile
   --timeout SECONDS   how long a request may take; default 60
   -h, --help          show this help
@@ -36,6 +37,7 @@ const options = {
   yes: { type: 'boolean' },
   confirm: { type: 'boolean' },
   'allow-self-lockout': { type: 'boolean' },
+  'ignore-access-tests': { type: 'boolean' },
   ...callFlags,
 } as const
 
@@ -88,6 +90,7 @@ export async function pruneCommand(config: ClientConfig, args: string[]): Promis
     ...(values['allow-self-lockout'] && { allow_self_lockout: 'true' }),
     // An answer was given in view of the rules and their number.
     ...((values.confirm || isAnswered) && { confirm: 'true' }),
+    ...(values['ignore-access-tests'] && { ignore_access_tests: 'true' }),
   }
   for (let from = 0; from < found.length; from += atOnce) {
     const rule_ids = found.slice(from, from + atOnce).map((rule) => rule.id)

@@ -32,6 +32,7 @@ export const firstColumns: Readonly<Record<string, readonly string[]>> = {
   ],
   'audit_events.list': ['id', 'created_at', 'operation', 'resource_id', 'owner_id', 'source_ip'],
   'change_sets.list': ['id', 'description', 'state', 'operations', 'author_id', 'created_at', 'applied_at'],
+  'access_tests.list': ['id', 'result', 'address', 'target', 'expect', 'description', 'reason'],
   'webhook_destinations.list': ['id', 'description', 'url', 'enabled', 'status', 'last_delivered_at', 'skipped_events'],
 }
 

@@ -38,6 +38,7 @@ FILE can be - for standard input. With apply and sync, it can be a plan of 'diff
   --yes                 with sync: delete without confirmation
   --confirm             with apply and sync: make the change even if it is unusually large
   --allow-self-lockout  continue even if this blocks your own address from the API
+  --ignore-access-tests continue even if this breaks access tests; only for admins
   --wait applied        wait until every live edge node has applied the changes, for at most
                         --timeout SECONDS
   --min-nodes N         with --wait applied: how many nodes must be live and have them; default 1
@@ -55,6 +56,7 @@ const options = {
   yes: { type: 'boolean', short: 'y' },
   confirm: { type: 'boolean' },
   'allow-self-lockout': { type: 'boolean' },
+  'ignore-access-tests': { type: 'boolean' },
   wait: { type: 'string' },
   'min-nodes': { type: 'string' },
   ...callFlags,
@@ -152,6 +154,7 @@ async function change(toService: () => Connection, { verb, path, text }: Given, 
   await agreeToUnusual(unusual, { isConfirmed, canRead: path !== '-' })
   const generation = await execute(connection, plan.steps, {
     allowSelfLockout: Boolean(values['allow-self-lockout']),
+    ignoreAccessTests: Boolean(values['ignore-access-tests']),
     isConfirmed: isConfirmed || unusual.length > 0,
   })
   if (values.wait && generation) await waitForEdges(connection, generation, minNodes)

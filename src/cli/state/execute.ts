@@ -15,9 +15,21 @@ const guarded = new Set<Thing['kind']>(['ip_policies', 'ip_restrictions'])
 const mayLockOut = ({ thing, method }: Step) =>
   guarded.has(thing.kind) && (thing.kind === 'ip_restrictions' || method === 'PUT')
 
-type Allowed = { readonly allowSelfLockout: boolean; readonly isConfirmed: boolean }
-const queryFor = (step: Step, { allowSelfLockout, isConfirmed }: Allowed) => ({
+/** Operations that can break an access test, and accept ignore_access_tests. */
+const mayBreakTests = (step: Step) =>
+  mayLockOut(step) ||
+  step.thing.kind === 'routes' ||
+  (step.thing.kind === 'tcp_edges' && step.method !== 'POST') ||
+  (step.thing.kind === 'https_edges' && step.method === 'DELETE')
+
+type Allowed = {
+  readonly allowSelfLockout: boolean
+  readonly ignoreAccessTests: boolean
+  readonly isConfirmed: boolean
+}
+const queryFor = (step: Step, { allowSelfLockout, ignoreAccessTests, isConfirmed }: Allowed) => ({
   ...(allowSelfLockout && mayLockOut(step) && { allow_self_lockout: true }),
+  ...(ignoreAccessTests && mayBreakTests(step) && { ignore_access_tests: true }),
   ...(isConfirmed && step.method === 'PUT' && { confirm: true }),
 })
 

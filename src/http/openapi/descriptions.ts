@@ -12,6 +12,7 @@ const groups: Record<string, string> = {
   ip_policy_rules: 'The rules of IP policies: allow or deny a range of addresses.',
   ip_restrictions: 'Attach IP policies to one kind of traffic, to warn or to refuse.',
   ip_checks: 'Dry run: would this address be allowed, and which rule decides?',
+  access_tests: 'Which addresses must be let in where, and which must not. Changes that would break one are refused.',
   ip_refusals: 'Calls that an IP restriction refused, with the rule that decided.',
   requests: 'Requests that edges refused, warned about, limited or failed, and what decided.',
   newly_refused_addresses: 'Addresses that were allowed lately and are refused now, with the change that caused it.',

@@ -11,3 +11,8 @@ const pathCharacters = "A-Za-z0-9\\-._~!$&'()*+,;=:@/"
 export const matchPattern = `^/(?:[${pathCharacters}]|%(?!2[fF]|5[cC]))*$`
 /** As older versions stored it: encoded slashes reach the node, which refuses that route alone and reports it. */
 export const storedMatchPattern = `^/[${pathCharacters}%]*$`
+/**
+ * The path of a request that every server reads alike, but for case and a slash at the end: no encoding, parameters, empty or dot
+ * segments, nor what some take for a script or a session. The same as the fast path of the proxy decides about.
+ */
+export const testedPathPattern = `^(?!.*(?://|/\\.|/\\(|\\.(?:[A-Za-z][A-Za-z0-9]{1,4})?/|\\.$))/[A-Za-z0-9\\-._~!$&'()*+,:=@/]*$`

@@ -1,13 +1,16 @@
+import { breaking, everyTest, judgedAlone } from '../../access/tests/judge.ts'
 import type { Db } from '../../db/pool.ts'
 import { rehearse, together } from '../../db/transaction.ts'
-import { type Handling, type PlannedChange, type Route, route } from '../../http/route.ts'
+import { type Handling, isSet, type PlannedChange, type Route, route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { isId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { IgnoreTestsQuery, judgingOf } from '../../operations/decision_change.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import { existing, type Resource } from '../../operations/resource.ts'
+import { toFailed } from '../../operations/shown_tests.ts'
 import { ConfirmQuery, confirmUnusual } from '../../operations/unusual_changes.ts'
 import { conflictsOf, makeChanges } from './make.ts'
 import {
@@ -102,10 +105,15 @@ const apply = actionRoute(changeSets, {
     'ERR_CHANGE_SET_APPLIED',
     'ERR_NOT_REVERSIBLE',
     'ERR_UNUSUAL_CHANGE',
+    'ERR_ACCESS_TEST_FAILED',
   ],
   permit,
   async apply(tx, request, before) {
-    const made = await makeChanges(request.db, request, before.changes, { isProposal: false })
+    const make = () => makeChanges(request.db, request, before.changes, { isProposal: false })
+    // A dry run judges it itself.
+    const made = isSet(request.query, 'dry_run')
+      ? await make()
+      : await judgedAlone(tx, judgingOf(request, everyTest), make)
     const conflicts = conflictsOf(before.base, made.base)
     if (conflicts.length) throw conflict(conflicts)
     const judged = confirmUnusual(request, made.unusual)
@@ -168,10 +176,21 @@ export const changeSetRoutes = [
     async handle(request) {
       const row = await existing(changeSets, request.db, request, false)
       refuseApplied(row)
-      const { differences, base, unusual } = await rehearse(request.db, (db) =>
-        makeChanges(db, request, row.changes, { isProposal: true }),
+      const now = request.clock()
+      const { result, broken } = await rehearse(request.db, (db) =>
+        breaking(db, { accountId: request.caller.accountId, now, touched: everyTest }, () =>
+          makeChanges(db, request, row.changes, { isProposal: true }),
+        ),
       )
-      return { body: { differences, conflicts: conflictsOf(row.base, base), needs_confirmation: unusual } }
+      const { differences, base, unusual } = result
+      return {
+        body: {
+          differences,
+          conflicts: conflictsOf(row.base, base),
+          failed_access_tests: broken.map(toFailed),
+          needs_confirmation: unusual,
+        },
+      }
     },
   }),
   {
@@ -183,7 +202,12 @@ export const changeSetRoutes = [
         return { ...result, ...(generation !== null && { generation }) }
       },
     }),
-    query: Closed({ ...apply.query.properties, ...ConfirmQuery.properties, wait: Wait }),
+    query: Closed({
+      ...apply.query.properties,
+      ...ConfirmQuery.properties,
+      ...IgnoreTestsQuery.properties,
+      wait: Wait,
+    }),
   },
   deleteRoute(changeSets, {
     summary: 'Delete a draft',

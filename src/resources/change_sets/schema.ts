@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Difference, UnusualExtents } from '../../http/dry_run.ts'
+import { Difference, FailedAccessTest, UnusualExtents } from '../../http/dry_run.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -120,6 +120,9 @@ export const ChangeSetPreview = Closed(
     conflicts: Type.Array(Type.String(), {
       description:
         'Ids of resources that were changed since the draft was made. As long as there are any, it cannot be applied.',
+    }),
+    failed_access_tests: Type.Array(FailedAccessTest, {
+      description: 'The access tests that its changes together would break. It would be refused because of them.',
     }),
     needs_confirmation: UnusualExtents,
   },

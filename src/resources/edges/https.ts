@@ -9,6 +9,7 @@ import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { edgeGuard } from '../../operations/decision_change.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { checkCells, holdCells } from './cells.ts'
@@ -55,6 +56,7 @@ const edges: Resource<{ id: 'edghts' }, HttpsEdgeRow, typeof HttpsEdge> = {
   view: toHttpsEdge,
   statuses: httpsEdgeStatuses,
   find: findHttpsEdge,
+  guard: edgeGuard(['delete']),
   // Its routes name the edge and not its hostports, so they change with it only when it goes, or goes elsewhere.
   records: ({ id, routes, cells }, { accountId }, verb, before) => [
     `https.${toId('edghts', id)}`,
@@ -80,6 +82,7 @@ const routes: Resource<{ edge_id: 'edghts'; id: 'edghtsrt' }, RouteRow, typeof H
   view: toHttpsRoute,
   statuses: routeStatuses,
   find: (db, caller, id, lock, { edge_id }) => findRoute(db, caller, edge_id, id, lock),
+  guard: edgeGuard(['create', 'update', 'delete']),
   records: ({ id }) => [routeKey(id)],
 }
 

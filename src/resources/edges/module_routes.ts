@@ -4,12 +4,10 @@ import { type Handling, type Route, route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { changePart } from '../../operations/change_routes.ts'
-import { existing, type ItemParams, type Resource } from '../../operations/resource.ts'
+import { existing, type Guard, type ItemParams, type Resource } from '../../operations/resource.ts'
 import { setModule } from './changes.ts'
 import { type EdgeKind, type Module, type ModuleName, moduleBodyLimitBytes, modulesOn } from './modules.ts'
 import { type EdgeRow, removeModule } from './store.ts'
-
-const WaitQuery = Closed({ wait: Wait })
 
 /** PUT, GET and DELETE of every module that edges of a kind carry, each on its own path below the edge's. */
 export const moduleRoutes = <P extends ItemParams, Row extends EdgeRow, Shape extends TObject>(
@@ -24,6 +22,10 @@ export const moduleRoutes = <P extends ItemParams, Row extends EdgeRow, Shape ex
 
 type Entry = [ModuleName, Module]
 
+/** Only this module decides about addresses. */
+const guardOn = (edges: { readonly guard?: Guard }, name: ModuleName): Guard | undefined =>
+  name === 'ip_restriction' ? edges.guard : undefined
+
 const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends TObject>(
   edges: Resource<P, Row, Shape>,
   kind: EdgeKind,
@@ -35,7 +37,7 @@ const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends 
     method: 'PUT',
     path: `${edges.path}/:id/${name}`,
     params: edges.params,
-    query: WaitQuery,
+    query: Closed({ ...guardOn(edges, name)?.query.properties, wait: Wait }),
     body: module.body,
     acceptsResponse: true,
     bodyLimitBytes: moduleBodyLimitBytes,
@@ -44,10 +46,11 @@ const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends 
     response: module.shape,
     tagged: true,
     access: 'anyone',
-    errors: ['ERR_PRECONDITION_FAILED'],
+    errors: ['ERR_PRECONDITION_FAILED', ...(guardOn(edges, name)?.errors ?? [])],
     async handle(request) {
       const { after, generation } = await changePart(edges, request, {
         name,
+        guard: guardOn(edges, name),
         show: (row) => shownOn(row, [name, module], request),
         apply: (tx, { id }) => setModule(tx, request.caller, { kind, id }, [name, module], request.body),
       })
@@ -87,13 +90,14 @@ const deleteModule = <P extends ItemParams, Row extends EdgeRow, Shape extends T
     method: 'DELETE',
     path: `${edges.path}/:id/${name}`,
     params: edges.params,
-    query: WaitQuery,
+    query: Closed({ ...guardOn(edges, name)?.query.properties, wait: Wait }),
     success: 204,
     access: 'anyone',
-    errors: ['ERR_PRECONDITION_FAILED'],
+    errors: ['ERR_PRECONDITION_FAILED', ...(guardOn(edges, name)?.errors ?? [])],
     async handle(request) {
       const { generation } = await changePart(edges, request, {
         name,
+        guard: guardOn(edges, name),
         show: (row) => shownOn(row, [name, module], request),
         apply: (tx, { id }) => removeModule(tx, request.caller, id, name),
       })

@@ -6,6 +6,7 @@ import type { Caller } from '../../identity/caller.ts'
 import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
+import { edgeGuard } from '../../operations/decision_change.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { checkCells, holdCells } from './cells.ts'
@@ -40,6 +41,7 @@ const edges: Resource<{ id: 'edgtcp' }, EdgeRow, typeof TcpEdge> = {
   view: toTcpEdge,
   statuses: tcpEdgeStatuses,
   find,
+  guard: edgeGuard(['update', 'delete']),
   records: (row, { accountId }, verb) => [...records(row), ...(verb === 'create' ? [restrictionsKey(accountId)] : [])],
 }
 const checkModules = checkInlineModules('tcp')

@@ -6,7 +6,7 @@ import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
-import { decisionGuard } from '../../operations/decision_change.ts'
+import { ruleGuard } from '../../operations/decision_change.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { beginRuleChange, changeAttached } from './rules.ts'
@@ -25,7 +25,7 @@ const rules: Resource<{ id: 'ipr' }, IpPolicyRuleRow, typeof IpPolicyRule> = {
   // Time makes it true, not a change: an ETag with it would be out of date although the rule was not changed.
   stableFields: ({ expired: _, ...rule }) => rule,
   records: ({ ip_policy_id }) => [`policy.${toId('ipp', ip_policy_id)}`],
-  guard: decisionGuard,
+  guard: ruleGuard,
 }
 
 const beginChange = (tx: Db, caller: Caller, rule: IpPolicyRuleRow, body?: IpPolicyRuleUpdate) => {
@@ -38,7 +38,7 @@ export const ipPolicyRuleRoutes = [
     access: 'anyone',
     body: IpPolicyRuleCreate,
     adminsOnly: changeAttached,
-    errors: ['ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
+    errors: ['ERR_CIDR_TAKEN'],
     async insert(tx, { caller, body }) {
       const fields = {
         cidr: canonicalCidr(body.cidr),
@@ -58,7 +58,7 @@ export const ipPolicyRuleRoutes = [
     access: 'anyone',
     body: IpPolicyRuleUpdate,
     adminsOnly: changeAttached,
-    errors: ['ERR_CIDR_TAKEN', 'ERR_SELF_LOCKOUT'],
+    errors: ['ERR_CIDR_TAKEN'],
     permit: beginChange,
     apply(tx, { caller, body }, before) {
       const cidr = body.cidr === undefined ? before.cidr : canonicalCidr(body.cidr)
@@ -69,7 +69,6 @@ export const ipPolicyRuleRoutes = [
   deleteRoute(rules, {
     access: 'anyone',
     adminsOnly: changeAttached,
-    errors: ['ERR_SELF_LOCKOUT'],
     permit: (tx, caller, rule) => beginChange(tx, caller, rule),
     remove: (tx, { caller, params }) => deleteRule(tx, caller, params.id),
   }),

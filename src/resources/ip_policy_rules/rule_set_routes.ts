@@ -4,7 +4,7 @@ import { route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { notFound } from '../../kernel/errors.ts'
 import { record } from '../../operations/change.ts'
-import { decisionGuard, LockoutQuery } from '../../operations/decision_change.ts'
+import { ruleSetGuard } from '../../operations/decision_change.ts'
 import { ConfirmQuery, confirmUnusual } from '../../operations/unusual_changes.ts'
 import { findIpPolicy, noteIpPolicyChange } from '../ip_policies/store.ts'
 import { ruleSetSlices, toNewRules, toRuleOfSet } from './rule_set.ts'
@@ -57,7 +57,7 @@ export const ruleSetRoutes = [
     method: 'PUT',
     path,
     params: { id: 'ipp' },
-    query: Closed({ ...LockoutQuery.properties, ...ConfirmQuery.properties, wait: Wait }),
+    query: Closed({ ...ruleSetGuard.query.properties, ...ConfirmQuery.properties, wait: Wait }),
     body: RuleSet,
     ...ruleSetBody,
     success: 200,
@@ -69,31 +69,29 @@ export const ruleSetRoutes = [
       await permitRuleChange(db, caller, params.id)
     },
     adminsOnly: changeAttached,
-    errors: ['ERR_SELF_LOCKOUT', 'ERR_QUOTA', 'ERR_UNUSUAL_CHANGE'],
+    errors: [...ruleSetGuard.errors, 'ERR_QUOTA', 'ERR_UNUSUAL_CHANGE'],
     async handle(request) {
-      const { db, caller, params, body, uri } = request
+      const { caller, params, body, uri } = request
       const rules = await toNewRules(body as RuleSet | TextRuleSet)
-      return transaction(db, (tx) =>
-        decisionGuard.around(tx, request, async () => {
-          if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          const { counts, cidrs, judged } = await replaceRules(tx, request.origin, params.id, rules, {
-            quotas: request.settings.quotas,
-            beforeWriting: (extent) => confirmUnusual(request, [extent]),
-          })
-          if (cidrs) await noteIpPolicyChange(tx, caller, params.id, cidrs)
-          const { added, changed, removed } = counts
-          const body = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
-          if (!added && !changed && !removed) return { body }
-          const generation = await record(tx, request.origin, {
-            resourceId: params.id,
-            // The rules themselves are not in the event: a hundred thousand of them would be in every one.
-            before: { rules: counts.rules - added + removed },
-            after: { ...counts, ...judged },
-            records: [`policy.${params.id}`],
-          })
-          return { body, generation }
-        }),
-      )
+      return ruleSetGuard.transaction(request, async (tx) => {
+        if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
+        const { counts, cidrs, judged } = await replaceRules(tx, request.origin, params.id, rules, {
+          quotas: request.settings.quotas,
+          beforeWriting: (extent) => confirmUnusual(request, [extent]),
+        })
+        if (cidrs) await noteIpPolicyChange(tx, caller, params.id, cidrs)
+        const { added, changed, removed } = counts
+        const body = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
+        if (!added && !changed && !removed) return { body }
+        const generation = await record(tx, request.origin, {
+          resourceId: params.id,
+          // The rules themselves are not in the event: a hundred thousand of them would be in every one.
+          before: { rules: counts.rules - added + removed },
+          after: { ...counts, ...judged },
+          records: [`policy.${params.id}`],
+        })
+        return { body, generation }
+      })
     },
   }),
 ]

@@ -6,7 +6,7 @@ import { parseAddress } from '../../kernel/ip/address.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
-import { decisionGuard } from '../../operations/decision_change.ts'
+import { restrictionGuard } from '../../operations/decision_change.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
@@ -40,7 +40,7 @@ const restrictions: Resource<{ id: 'ipx' }, IpRestrictionRow, typeof IpRestricti
   view: toIpRestriction,
   find: findIpRestriction,
   records: ({ type }, { accountId }) => (type === 'endpoints' ? [`restrictions.${toId('ac', accountId)}`] : []),
-  guard: decisionGuard,
+  guard: restrictionGuard,
 }
 
 /** A place in a list of warnings: where a page ended. */
@@ -59,7 +59,7 @@ export const ipRestrictionRoutes = [
   createRoute(restrictions, {
     access: 'admin',
     body: IpRestrictionCreate,
-    errors: ['ERR_SELF_LOCKOUT', 'ERR_TOO_MANY'],
+    errors: ['ERR_TOO_MANY'],
     async insert(tx, { caller, body: { type, enforced = false, ip_policy_ids: policyIds, ...annotations } }) {
       await holdIpPolicies(tx, caller, policyIds)
       const inserted = await insertIpRestriction(tx, caller, {
@@ -82,7 +82,7 @@ export const ipRestrictionRoutes = [
   updateRoute(restrictions, {
     access: 'admin',
     body: IpRestrictionUpdate,
-    errors: ['ERR_SELF_LOCKOUT', 'ERR_TOO_MANY'],
+    errors: ['ERR_TOO_MANY'],
     async apply(tx, { caller, body: { ip_policy_ids: policyIds, enforced, ...annotations } }, before) {
       if (policyIds) {
         await holdIpPolicies(tx, caller, policyIds)
@@ -95,7 +95,6 @@ export const ipRestrictionRoutes = [
   }),
   deleteRoute(restrictions, {
     access: 'admin',
-    errors: ['ERR_SELF_LOCKOUT'],
     remove: (tx, { caller, params }) => deleteIpRestriction(tx, caller, params.id),
   }),
 

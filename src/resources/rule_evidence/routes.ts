@@ -1,4 +1,3 @@
-import { transaction } from '../../db/transaction.ts'
 import { route } from '../../http/route.ts'
 import { notFound } from '../../kernel/errors.ts'
 import { toId, toUuid } from '../../kernel/ids.ts'
@@ -6,7 +5,7 @@ import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
 import { toPage } from '../../kernel/paging.ts'
 import { canonicalExpiry } from '../../kernel/time.ts'
 import { record } from '../../operations/change.ts'
-import { decisionGuard } from '../../operations/decision_change.ts'
+import { someRulesGuard } from '../../operations/decision_change.ts'
 import { confirmUnusual } from '../../operations/unusual_changes.ts'
 import { beginRuleChange, changeAttached } from '../ip_policy_rules/rules.ts'
 import { type CoveredRule, coveredRules } from './coverage_cache.ts'
@@ -68,27 +67,25 @@ export const ruleEvidenceRoutes = [
     response: RulesRemoved,
     access: 'anyone',
     adminsOnly: changeAttached,
-    errors: ['ERR_SELF_LOCKOUT', 'ERR_UNUSUAL_CHANGE'],
+    errors: [...someRulesGuard.errors, 'ERR_UNUSUAL_CHANGE'],
     async handle(request) {
-      const { db, caller, params, body, uri } = request
-      return transaction(db, (tx) =>
-        decisionGuard.around(tx, request, async () => {
-          if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
-          const counts = await removeRules(tx, request.origin, params.id, body.rule_ids)
-          const { rules, removed } = counts
-          const extent = { before: rules + removed, added: 0, removed }
-          const judged = confirmUnusual(request, [{ of: 'ip_policy_rules', resource: params.id, ...extent }])
-          const shown = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
-          if (removed === 0) return { body: shown }
-          const generation = await record(tx, request.origin, {
-            resourceId: params.id,
-            before: { rules: rules + removed },
-            after: { ...counts, rule_ids: body.rule_ids, ...judged },
-            records: [`policy.${params.id}`],
-          })
-          return { body: shown, generation }
-        }),
-      )
+      const { caller, params, body, uri } = request
+      return someRulesGuard.transaction(request, async (tx) => {
+        if (!(await beginRuleChange(tx, caller, params.id))) throw notFound('ipp')
+        const counts = await removeRules(tx, request.origin, params.id, body.rule_ids)
+        const { rules, removed } = counts
+        const extent = { before: rules + removed, added: 0, removed }
+        const judged = confirmUnusual(request, [{ of: 'ip_policy_rules', resource: params.id, ...extent }])
+        const shown = { ip_policy: { id: params.id, uri: uri(`/ip_policies/${params.id}`) }, ...counts }
+        if (removed === 0) return { body: shown }
+        const generation = await record(tx, request.origin, {
+          resourceId: params.id,
+          before: { rules: rules + removed },
+          after: { ...counts, rule_ids: body.rule_ids, ...judged },
+          records: [`policy.${params.id}`],
+        })
+        return { body: shown, generation }
+      })
     },
   }),
 ]

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { BeforeId, Closed, Id, PageParameters, Ref, type Static, TimestampOrNull, Uri, Wait } from '../../http/wire.ts'
 import { maxNamed } from '../../kernel/ip/coverage.ts'
-import { LockoutQuery } from '../../operations/decision_change.ts'
+import { someRulesGuard } from '../../operations/decision_change.ts'
 import { ConfirmQuery } from '../../operations/unusual_changes.ts'
 
 export const coverageKinds = ['shadowed', 'redundant', 'subdivided'] as const
@@ -84,7 +84,7 @@ export const RulesRemove = Closed({
     description: 'Rules of this policy. Those that are gone already are skipped.',
   }),
 })
-export const RulesRemoveQuery = Closed({ ...LockoutQuery.properties, ...ConfirmQuery.properties, wait: Wait })
+export const RulesRemoveQuery = Closed({ ...someRulesGuard.query.properties, ...ConfirmQuery.properties, wait: Wait })
 export const RulesRemoved = Closed(
   {
     ip_policy: Ref,
