@@ -1,4 +1,5 @@
 import { Problem } from './api/problem.ts'
+import { brokenTests } from './broken_tests.tsx'
 import { Button } from './ui/button.tsx'
 import { Icon } from './ui/icons.tsx'
 import { ProblemNote } from './ui/problem.tsx'
@@ -8,6 +9,8 @@ type Props = {
   /** Allows the address where it would be refused, and then makes the change. */
   onAllow: (address: string) => void
   onInsist: () => void
+  /** Makes the change again, as it was. */
+  onRepeat?: () => void
   isPending: boolean
 }
 
@@ -15,8 +18,8 @@ export const isLockout = (error: unknown): error is Problem =>
   error instanceof Problem && error.code === 'ERR_SELF_LOCKOUT'
 
 /** Explains a change refused because it would lock the caller out, and offers ways to continue. */
-export function LockoutNote({ error, onAllow, onInsist, isPending }: Props) {
-  if (!isLockout(error)) return <ProblemNote error={error} />
+export function LockoutNote({ error, onAllow, onInsist, onRepeat, isPending }: Props) {
+  if (!isLockout(error)) return (onRepeat && brokenTests(error, onRepeat, isPending)) ?? <ProblemNote error={error} />
   const { source_ip: address, operation_id } = error.details
   return (
     <div className="note warned" role="alert">

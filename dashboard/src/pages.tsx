@@ -61,6 +61,13 @@ const pages: readonly Listed[] = [
     load: async () => (await import('./pages/check.tsx')).Check,
   },
   {
+    path: '/access-tests',
+    title: 'Access tests',
+    icon: 'lock',
+    group: 'Addresses',
+    load: async () => (await import('./pages/access_tests.tsx')).AccessTests,
+  },
+  {
     path: '/newly-refused',
     title: 'Newly refused',
     icon: 'refused',

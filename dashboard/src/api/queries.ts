@@ -38,6 +38,7 @@ export const queries = {
   identities: () => wholeList('/identities'),
   policies: () => wholeList('/ip_policies'),
   restrictions: () => wholeList('/ip_restrictions'),
+  accessTests: () => wholeList('/access_tests'),
   tcpEdges: () => withStatus(wholeList('/edges/tcp')),
   httpsEdges: () => withStatus(wholeList('/edges/https')),
   backends: () => withStatus(wholeList('/backends/static')),

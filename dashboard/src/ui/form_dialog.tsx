@@ -1,5 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
+import { brokenTests } from '../broken_tests.tsx'
 import { Button } from './button.tsx'
 import { Dialog } from './dialog.tsx'
 import { FormFieldsContext, placesOf } from './form_fields.tsx'
@@ -90,9 +91,10 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
       >
         <FormFieldsContext value={fields}>{children}</FormFieldsContext>
         {isElsewhere &&
-          (explain?.(saving.error, (variant) => saving.mutate(variant), saving.isPending) ?? (
-            <ProblemNote error={saving.error} />
-          ))}
+          (brokenTests(saving.error, () => saving.mutate(saving.variables), saving.isPending) ??
+            explain?.(saving.error, (variant) => saving.mutate(variant), saving.isPending) ?? (
+              <ProblemNote error={saving.error} />
+            ))}
         <div className="actions">
           {extra}
           <Button isDisabled={saving.isPending} onPress={close}>

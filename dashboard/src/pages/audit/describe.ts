@@ -21,6 +21,7 @@ const nouns: Record<string, string> = {
   reserved_domains: 'domain',
   tls_certificates: 'certificate',
   change_sets: 'change set',
+  access_tests: 'access test',
 }
 /** Modules whose names are not words. */
 const modules: Record<string, string> = { ip_restriction: 'IP restriction' }

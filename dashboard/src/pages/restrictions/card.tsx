@@ -45,6 +45,7 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
             <LockoutNote
               error={enforce.error}
               isPending={enforce.isPending}
+              onRepeat={() => enforce.mutate(enforce.variables)}
               onAllow={(address) =>
                 enforce.mutate({
                   enforced: enforce.variables.enforced,
