@@ -37,6 +37,7 @@ const modules: Record<string, object> = {
   redirect: {
     redirect: { to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
   },
+  rewrite: { rewrite: { strip_prefix: '/rewrite', add_prefix: '/v1/app', host: 'inner.example' } },
 }
 
 const rounds = Number(process.env.ROUNDS ?? 9)

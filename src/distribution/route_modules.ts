@@ -2,6 +2,7 @@ import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import { filterLimits, filterModes, methodsFault, userAgentFault } from '../kernel/edge/filters.ts'
 import { rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
 import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
+import { rewriteFault, rewriteLimits } from '../kernel/edge/rewrite.ts'
 
 const Closed = <P extends TProperties>(properties: P): TObject<P> =>
   Type.Object(properties, { additionalProperties: false })
@@ -10,6 +11,8 @@ const Filter = (textBytes: number) => {
   const Entries = Type.Array(Type.String({ maxLength: textBytes }), { maxItems: filterLimits.entries })
   return Closed({ allow: Entries, deny: Entries, mode: Type.Enum([...filterModes]) })
 }
+
+const TextOrNull = (maxLength: number) => Type.Union([Type.String({ maxLength }), Type.Null()])
 
 /**
  * The modules of a route whose settings nodes receive as they are kept, in the order in which they act. A module that is absent
@@ -35,6 +38,16 @@ export const RouteModules = {
         keep_query: Type.Boolean(),
       }),
       (redirect) => !redirectFault(redirect),
+    ),
+  ),
+  rewrite: Type.Optional(
+    Type.Refine(
+      Closed({
+        strip_prefix: TextOrNull(rewriteLimits.prefixBytes),
+        add_prefix: TextOrNull(rewriteLimits.prefixBytes),
+        host: TextOrNull(rewriteLimits.hostBytes),
+      }),
+      (rewrite) => !rewriteFault(rewrite),
     ),
   ),
 }

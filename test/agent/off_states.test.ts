@@ -80,6 +80,7 @@ function expectedOf({ restriction, asked, ipRestriction, policy, backend, header
       byMethod: 403,
       outcome: 'refused',
       isRewritten: false,
+      isMoved: false,
       isFramed,
       tcp: '',
     }
@@ -101,6 +102,7 @@ function expectedOf({ restriction, asked, ipRestriction, policy, backend, header
     byMethod,
     outcome: end,
     isRewritten: isForwarded && headers === 'enabled',
+    isMoved: isForwarded && modules.rewrite === 'enabled',
     isFramed,
     tcp,
   }
@@ -128,6 +130,7 @@ const settings: Record<RouteModuleName, object> = {
   methods: { allow: ['GET'] },
   rate_limit: { requests: 1, per_seconds: 3600 },
   redirect: { to: 'https://new.example', status_code: 307 },
+  rewrite: { add_prefix: '/added', host: 'inner.example' },
 }
 
 type Placed = Case & { host: string; path: string; tcp: { to: string; port: number } }
@@ -242,7 +245,9 @@ test('modules that are absent, disabled and enabled, with policies that are miss
       await lose(node, lost)
       return [await get(node, { host, path }), await dial(tcp)]
     })
-    const isAdded = upstream.heads.slice(before).some((head) => /^x-added: yes$/im.test(head))
+    const heads = upstream.heads.slice(before)
+    const isAdded = heads.some((head) => /^x-added: yes$/im.test(head))
+    const isMoved = heads.some((head) => head.startsWith(`GET /added${path} `) && /^host: inner\.example$/im.test(head))
     const line = await poll(() =>
       log.lines.find((one: Line) => one['server.address'] === host && one['url.path'] === path),
     )
@@ -253,6 +258,7 @@ test('modules that are absent, disabled and enabled, with policies that are miss
       byMethod: await statusOfAnother(host, path, { method: 'DELETE' }),
       outcome: line?.['gatehouse.outcome'],
       isRewritten: isAdded,
+      isMoved,
       isFramed: /^x-frame-options: DENY\r?$/im.test(answer.head),
     }
     seen.push({ ...states, ...told, tcp: overTcp })

@@ -4,12 +4,14 @@ import type { TestContext } from 'node:test'
 import { WebSocketServer } from 'ws'
 import type { Edge } from './proxy_harness.ts'
 
-/** Sends every message back, and keeps the headers of each handshake. */
+/** Sends every message back, and keeps the headers and the target of each handshake. */
 export async function startEcho(t: TestContext) {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   const handshakes: Record<string, unknown>[] = []
+  const targets: (string | undefined)[] = []
   server.on('connection', (socket, request) => {
     handshakes.push(request.headers)
+    targets.push(request.url)
     socket.on('error', () => {})
     socket.on('message', (data, isBinary) => socket.send(data, { binary: isBinary }))
   })
@@ -18,7 +20,7 @@ export async function startEcho(t: TestContext) {
     for (const client of server.clients) client.terminate()
     server.close()
   })
-  return { port: (server.address() as { port: number }).port, handshakes, server }
+  return { port: (server.address() as { port: number }).port, handshakes, targets, server }
 }
 
 export async function openHttp2(

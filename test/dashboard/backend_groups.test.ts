@@ -114,7 +114,7 @@ test('a maintenance page is the last resort of a failover backend that a route u
   await dialog.getByText(`still used by ${route.id}`).waitFor()
 })
 
-test('the filters, the rate limit and the redirect of a route are set, changed and deleted', async () => {
+test('the filters, the rate limit, the redirect and the rewrite of a route are set, changed and deleted', async () => {
   const moduleOf = async (name: string) => (await admin('GET', `${routes}/${route.id}`)).body[name]
   await page.goto(`${origin}/dashboard/edges/${edge.id}`)
   await page.getByRole('button', { name: /^Change the methods of/ }).click()
@@ -155,6 +155,19 @@ test('the filters, the rate limit and the redirect of a route are set, changed a
   await save('Save')
   await page.getByText('308 https://new.example/…').waitFor()
   assert.equal((await moduleOf('redirect')).to, 'https://new.example')
+
+  await page.reload()
+  await page.getByRole('button', { name: /^Change the rewrite of/ }).click()
+  await dialog.getByLabel('Strip prefix').fill('/api/')
+  await dialog.locator('.field-error').waitFor()
+  await dialog.getByLabel('Strip prefix').fill('/api')
+  await dialog.getByLabel('Host').fill('app.internal')
+  await assertAccessible()
+  await save('Save')
+  await page.getByText('/api/… → app.internal/…').waitFor()
+  assert.deepEqual(await moduleOf('rewrite'), {
+    ...{ enabled: true, strip_prefix: '/api', add_prefix: null, host: 'app.internal' },
+  })
 
   await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
   await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()

@@ -22,6 +22,7 @@ const saidInProse: readonly RegExp[] = [
   /HTTP response backend/,
   /names the same header as|repeats an earlier entry|must not be listed twice/,
   /must not be empty unless deny has entries|must not be CONNECT or TRACE/,
+  /must be a path such as|must be a host name or an IP address, with|must be set unless add_prefix or host is/,
   /must be an http or https URL|must be a URL that begins with https/,
   /must be one or more certificates in PEM form/,
 ]

@@ -81,6 +81,25 @@ export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<Rout
     ],
     because: 'a route may redirect',
   },
+  rewrite: {
+    least: { strip_prefix: '/api' },
+    shown: { strip_prefix: '/api', add_prefix: null, host: null },
+    whole: { strip_prefix: '/a/b', add_prefix: '/v1', host: 'inner.example:8080' },
+    record: { strip_prefix: '/api', add_prefix: '/v1', host: 'inner.example' },
+    faults: [
+      [{}, 'strip_prefix'],
+      [{ strip_prefix: '', host: '' }, 'strip_prefix'],
+      [{ strip_prefix: 'api' }, 'strip_prefix'],
+      [{ strip_prefix: '/api/' }, 'strip_prefix'],
+      [{ add_prefix: '/a/../b' }, 'add_prefix'],
+      [{ add_prefix: '//evil.example' }, 'add_prefix'],
+      [{ add_prefix: '/a%2fb' }, 'add_prefix'],
+      [{ add_prefix: `/${'x'.repeat(512)}` }, 'add_prefix'],
+      [{ host: 'a\r\nX-B: b' }, 'host'],
+      [{ host: 'https://a.example' }, 'host'],
+    ],
+    because: 'a route may rewrite paths',
+  },
 }
 
 /** The same of every module, by its name. */

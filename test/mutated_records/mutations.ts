@@ -78,6 +78,9 @@ const sound: Record<string, readonly Wrong[]> = {
   'route.value.redirect.keep_path': flag,
   'route.value.redirect.keep_query': flag,
   ...Object.fromEntries(
+    ['strip_prefix', 'add_prefix', 'host'].map((name) => [`route.value.rewrite.${name}`, ['null']]),
+  ),
+  ...Object.fromEntries(
     ['route.value.headers', 'route.value.response_headers'].flatMap((list) => [
       [`${list}.add`, listed],
       [`${list}.add.*`, mayGo],

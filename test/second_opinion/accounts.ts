@@ -228,6 +228,16 @@ const redirectModule = ({ random }: World): object | null =>
         keep_query: random(2) === 0,
       }
 
+const rewriteModule = ({ random }: World): object | null => {
+  const fields = {
+    strip_prefix: pick(random, [null, '/admin', '/api', '/api/v1', '/docs']),
+    add_prefix: pick(random, [null, '/added', '/v2/x']),
+    host: pick(random, [null, 'inner.test']),
+  }
+  const isEmpty = Object.values(fields).every((field) => field === null)
+  return random(3) || isEmpty ? null : { enabled: enabled(random), ...fields }
+}
+
 const routeFields = (world: World, tenant: Tenant) => ({
   match_type: pick(world.random, ['exact_path', 'path_prefix', 'path_prefix']),
   match: pick(world.random, matches),
@@ -242,6 +252,7 @@ const routeFields = (world: World, tenant: Tenant) => ({
   methods: filterModule(world, ['GET', 'POST', 'HEAD', 'PURGE']),
   rate_limit: rateLimitModule(world),
   redirect: redirectModule(world),
+  rewrite: rewriteModule(world),
 })
 const tcpFields = (world: World, tenant: Tenant) => ({
   backend: backendModule(world, tenant, isForTcp),
@@ -261,6 +272,7 @@ const routeOf = (route: Route): Route => ({
   user_agent_filter: route.user_agent_filter,
   methods: route.methods,
   redirect: route.redirect,
+  rewrite: route.rewrite,
 })
 const tcpOf = ({ id, hostports, backend, ip_restriction }: TcpEdge): TcpEdge => ({
   id,

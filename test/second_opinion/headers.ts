@@ -10,7 +10,7 @@ const spelling = (name: string) => name.toLowerCase().replaceAll('_', '-')
 /** The id that the edge makes, as it cannot be known before. */
 export const requestId = '<the request id>'
 
-export function forwardedHeaders(request: HttpRequest, { request_headers }: Route, isWebSocket: boolean) {
+export function forwardedHeaders(request: HttpRequest, { request_headers, rewrite }: Route, isWebSocket: boolean) {
   const { headers, source, protocol } = request
   // HTTP/2 has no default port in a name.
   const host = protocol === '2' ? request.host.replace(/:443$/, '') : request.host
@@ -21,7 +21,7 @@ export function forwardedHeaders(request: HttpRequest, { request_headers }: Rout
     .map(([name, value]): Header => [name.toLowerCase(), value])
     .filter(([name]) => !hopByHop.test(spelling(name)) && !named.includes(name) && !neverForwarded.test(spelling(name)))
   const own: Header[] = [
-    ['host', host],
+    ['host', (rewrite?.enabled && rewrite.host) || host],
     ['x-forwarded-for', source],
     ['x-forwarded-host', host],
     ['x-forwarded-proto', 'https'],

@@ -79,6 +79,7 @@ function variantOf(random: Random, path: string): string {
     `/x/..${path}`,
     `/.${path}`,
     `${path}/%2e%2e/api`,
+    `${path}//api`,
     `${path}/../..`,
     `${path.slice(0, at)}%2F${path.slice(at)}`,
     `${path}%5Cx`,

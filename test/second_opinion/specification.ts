@@ -2,12 +2,22 @@
 // Simple rather than fast. A difference from what the edge does is a defect of the edge, of this file, or of the docs.
 import { bitString, prefixOf } from '../deciders/deciders.ts'
 import { byName, forwardedHeaders, locationOf, passes, userAgentPasses, withResponseHeaders } from './headers.ts'
+import {
+  canonical,
+  covers,
+  decodedBetweenSeparators,
+  forwardedPath,
+  readings,
+  rewritten,
+  withoutDots,
+} from './paths.ts'
 
 type Module<Fields> = ({ enabled: boolean } & Fields) | null
 export type Rule = { id: string; action: 'allow' | 'deny'; cidr: string; expires_at?: string | null }
 export type Restriction = { id: string; enforced: boolean; ip_policy_ids: string[] }
 type HeadersModule = Module<{ add: Record<string, string>; remove: string[] }>
 export type Filter = { allow: string[]; deny: string[]; mode: 'enforce' | 'warn' }
+export type Rewrite = { strip_prefix: string | null; add_prefix: string | null; host: string | null }
 type IpModule = Module<{ ip_policy_ids: string[] }>
 export type Route = {
   id: string
@@ -23,6 +33,7 @@ export type Route = {
   user_agent_filter: Module<Filter>
   methods: Module<Filter>
   redirect: Module<{ to: string; status_code: number; keep_path: boolean; keep_query: boolean }>
+  rewrite: Module<Rewrite>
 }
 export type Backend =
   | { kind: 'static'; port: number; isDead: boolean; protocol: 'http1' | 'http2' }
@@ -177,46 +188,8 @@ export function nameOfHost(host: string): string | undefined {
   return name?.toLowerCase()
 }
 
-// Paths
+// Routes
 
-const decoded = (path: string) =>
-  path.replaceAll(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
-const decodedBetweenSeparators = (path: string) => path.replaceAll(/%(?!2f|5c)[0-9a-f]{2}/gi, decoded)
-const withoutParameters = (path: string) => path.replaceAll(/;[^/]*/g, '')
-const cutAtParameters = (path: string) => path.replace(/;.*$/, '')
-const withOneLeadingSlash = (path: string) => path.replace(/^\/+/, '/')
-/** What follows two slashes is a host to some. */
-const withoutAuthority = (path: string) => path.replace(/^\/\/+[^/]*/, '') || '/'
-const withoutRepeatedSlashes = (path: string) => path.replaceAll(/\/+/g, '/')
-
-export function withoutDots(path: string): string {
-  const segments: string[] = []
-  const parts = path.split('/').slice(1)
-  for (const [index, part] of parts.entries()) {
-    const name = decoded(part)
-    if (name === '..') segments.pop()
-    if (name !== '.' && name !== '..') segments.push(part)
-    else if (index === parts.length - 1) segments.push('')
-  }
-  return `/${segments.join('/')}`
-}
-/** Percent-encoding that means the same as the character itself (RFC 3986, unreserved). */
-const withPlainLetters = (path: string) =>
-  path.replaceAll(/%[0-9a-f]{2}/gi, (code) => (/[\w.~-]/.test(decoded(code)) ? decoded(code) : code))
-/** As the server reads it that decodes and cuts the most, with backslashes as separators. */
-const canonical = (path: string) =>
-  withoutRepeatedSlashes(withoutParameters(withoutDots(decoded(path).replaceAll('\\', '/'))))
-
-/** Every path that some server makes of this one: it may or may not take each of these steps, in any order. */
-function readings(path: string): Set<string> {
-  const steps = [decoded, withoutParameters, cutAtParameters, withoutDots, withoutRepeatedSlashes, withoutAuthority]
-  const found = new Set([withOneLeadingSlash(withoutDots(decoded(path)))])
-  for (const reading of found) for (const step of steps) found.add(step(reading))
-  return found
-}
-
-const covers = (match: string, type: Route['match_type'], path: string) =>
-  path === match || (type === 'path_prefix' && path.startsWith(match.endsWith('/') ? match : `${match}/`))
 const loose = (path: string) => path.toLowerCase().replace(/(?<=.)\/+$/, '')
 const isRestricted = ({ ip_restriction, path_variants }: Route) =>
   Boolean(ip_restriction?.enabled) && path_variants === 'restrict'
@@ -271,8 +244,6 @@ function choose({ backends }: Account, id: string): Choice {
   if (choices.length === 0) return { ports: [], failure: 'all_down' }
   return backend.kind === 'failover' ? (choices[0] as Choice) : { ports: choices.flatMap(({ ports }) => ports) }
 }
-
-const forwardedPath = (path: string) => withoutDots(withOneLeadingSlash(withPlainLetters(path)))
 
 // Whole requests
 
@@ -341,6 +312,9 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
   const choice: Choice = route.backend?.enabled
     ? choose(account, route.backend.backend_id)
     : { ports: [], failure: 'no_backend' }
+  const forwardedTo = route.rewrite?.enabled ? rewritten(route.rewrite, forwardedPath(path)) : forwardedPath(path)
+  if (forwardedTo === undefined && !choice.response && !['no_backend', 'all_down'].includes(choice.failure ?? ''))
+    return { ...failed(400, 'ERR_AMBIGUOUS_PATH', 'ambiguous_path', place), ...verdict }
   if (isWebSocket && !route.websocket && !choice.response && choice.failure !== 'no_backend')
     return { ...failed(400, 'ERR_NO_WEBSOCKET', 'no_websocket', place), ...verdict }
   if (choice.failure) {
@@ -356,7 +330,7 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
     const response = { headers: own.sort(byName), body: method === 'HEAD' ? '' : body }
     return { ...verdict, status: status_code, response, counted }
   }
-  const target = [forwardedPath(path), ...query].join('?')
+  const target = [forwardedTo, ...query].join('?')
   const headers = forwardedHeaders(request, route, isWebSocket)
   const forwarded = { ports: choice.ports, target, method, headers }
   return { ...verdict, status: isWebSocket ? 101 : 200, forwarded, counted }

@@ -424,6 +424,12 @@ core.register_fetches('other_readings', function(txn)
   return 'fine'
 end)
 
+-- '<bytes>|<strip>|<add>|<host>|.|<path>' (module_entries.ts).
+core.register_converters('rewritten_path', function(input)
+  local bytes, strip, add, path = input:match('^(%d+)|(/[^|]*)|([^|]*)|[^|]*|%.|(/.*)$')
+  return bytes and tonumber(bytes) == #strip and (paths.rewritten(path, strip, add) or 'ambiguous')
+end)
+
 -- Many servers take `_` for `-`, some take any other character for it too: a name in disguise is the name.
 local function plain(name) return (name:lower():gsub('[^a-z0-9]', '-')) end
 local function decoded(text) return (text:gsub('%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end)) end

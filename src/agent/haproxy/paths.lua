@@ -169,3 +169,30 @@ function paths.folded(path)
   end
   return (text:gsub('/+$', ''))
 end
+
+-- Segments are compared as they are spelled for the look-up. Nil when the path does not have the prefix.
+local function withoutPrefix(path, strip)
+  local at = 1
+  for segment in strip:gmatch('[^/]+') do
+    local found, after = path:match('^/([^/]*)()', at)
+    if not found or spelled(found) ~= segment then return nil end
+    at = after
+  end
+  return sub(path, at)
+end
+
+-- The path that an upstream gets of a route that rewrites it. Nil when servers would not agree where the prefix ends, or some
+-- would read a path that is not below the one that is added. normalize-uri has removed the plain dot segments before.
+function paths.rewritten(path, strip, add)
+  local rest = withoutPrefix(path, strip)
+  if not rest and withoutPrefix(merged(separated(path)), strip) then return nil end
+  rest = '/' .. (rest or path):gsub('^/+', '')
+  -- A network-path reference to some, whose host a client would choose.
+  if separated(rest):find('^//') then return nil end
+  if add == '' then return rest end
+  local readings = paths.readings('/-' .. rest)
+  for _, reading in ipairs(readings or {}) do
+    if reading ~= '/-' and sub(reading, 1, 3) ~= '/-/' then return nil end
+  end
+  return readings and add .. rest
+end

@@ -2,7 +2,7 @@ import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import type { BackendId } from '../../kernel/edge/backends.ts'
 import { canonicalHostport } from '../../kernel/edge/hostport.ts'
 import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
-import type { EdgeKind } from './modules.ts'
+import type { EdgeKind } from './module.ts'
 
 export type EdgeFilters = { hostport?: string; match?: string; backend_id?: BackendId; ip_policy_id?: Id<'ipp'> }
 

@@ -15,8 +15,8 @@ import type { Resource } from '../../operations/resource.ts'
 import { checkCells, holdCells } from './cells.ts'
 import { checkHostports, checkInlineModules, checkWildcards, restrictionsKey, setInlineModules } from './changes.ts'
 import { setHttpsHostports } from './domains.ts'
+import { moduleBodyLimitBytes } from './module.ts'
 import { moduleRoutes } from './module_routes.ts'
-import { moduleBodyLimitBytes } from './modules.ts'
 import {
   HttpsEdge,
   HttpsEdgeCreate,

@@ -6,7 +6,8 @@ import { Refusal } from '../../kernel/errors.ts'
 import { changePart } from '../../operations/change_routes.ts'
 import { existing, type Guard, type ItemParams, type Resource } from '../../operations/resource.ts'
 import { setModule } from './changes.ts'
-import { type EdgeKind, type Module, type ModuleName, moduleBodyLimitBytes, modulesOn } from './modules.ts'
+import { type EdgeKind, type Module, moduleBodyLimitBytes } from './module.ts'
+import { type ModuleName, modulesOn } from './modules.ts'
 import { type EdgeRow, removeModule } from './store.ts'
 
 /** PUT, GET and DELETE of every module that edges of a kind carry, each on its own path below the edge's. */

@@ -1,9 +1,6 @@
-import { type Static, type TObject, type TProperties, Type } from 'typebox'
-import type { Db } from '../../db/pool.ts'
-import { accepts } from '../../http/input/validate.ts'
-import { Closed, Id, Ref } from '../../http/wire.ts'
-import type { Caller } from '../../identity/caller.ts'
-import { type BackendId, type BackendKind, backendPrefixes } from '../../kernel/edge/backends.ts'
+import { Type } from 'typebox'
+import { Id, Ref } from '../../http/wire.ts'
+import { backendPrefixes } from '../../kernel/edge/backends.ts'
 import {
   type Filter,
   filterDefaults,
@@ -36,89 +33,15 @@ import {
   redirectFault,
   redirectStatuses,
 } from '../../kernel/edge/redirect.ts'
+import { type Rewrite, rewriteFault, rewriteLimits } from '../../kernel/edge/rewrite.ts'
 import { invalidField } from '../../kernel/errors.ts'
-import { type Id as IdText, toId, type Uuid } from '../../kernel/ids.ts'
+import { toId } from '../../kernel/ids.ts'
 import { canRespond } from '../backends/group_store.ts'
 import { holdBackends } from '../backends/store.ts'
 import { backendRef } from '../backends/view.ts'
 import { IpPolicyIds } from '../ip_policies/schema.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
-
-type UriOf = (path: string) => string
-/** A module as it is kept. What it refers to is apart from its settings, so that foreign keys can hold it. */
-export type StoredModule = {
-  enabled: boolean
-  settings: object
-  backend_id: Uuid | null
-  backend_kind: BackendKind | null
-  policy_ids: Uuid[]
-}
-export type NewModule = {
-  enabled: boolean
-  settings: object
-  backendId: BackendId | null
-  policyIds: readonly IdText<'ipp'>[]
-}
-export type EdgeKind = 'tcp' | 'https' | 'route'
-
-/** For requests that carry modules: 50 headers of the longest name and value, and as many to remove, are 230 KiB. */
-export const moduleBodyLimitBytes = 1024 * 1024
-
-const Enabled = Type.Optional(
-  Type.Boolean({ description: 'Whether the module is applied to traffic.', 'x-default': true, examples: [true] }),
-)
-const EnabledShown = Type.Boolean({ description: 'Whether the module is applied to traffic.' })
-
-export type Module = {
-  /** What a PUT sends, and what is set inline. */
-  body: TObject
-  shape: TObject
-  /** What carries it. */
-  on: readonly EdgeKind[]
-  /** What the schema cannot say. `prefix` is where in the request the module stands. */
-  check: (body: object, prefix: string, isVendorClient: boolean) => void
-  toStored: (body: object) => NewModule
-  /** Refuses references to what is not there or does not fit, and holds the rest. */
-  hold?: (tx: Db, caller: Caller, stored: NewModule, prefix: string, on: EdgeKind) => Promise<void>
-  show: (stored: StoredModule, uri: UriOf) => Record<string, unknown>
-}
-
-function define<B extends TProperties, S extends TProperties>(definition: {
-  title: string
-  on: readonly EdgeKind[]
-  body: B
-  shape: S
-  check?: (body: Static<TObject<B>>, prefix: string, isVendorClient: boolean) => void
-  toStored: (body: Static<TObject<B>>) => Partial<Omit<NewModule, 'enabled'>>
-  hold?: Module['hold']
-  show: (stored: StoredModule, uri: UriOf) => Static<TObject<S>>
-}): Module {
-  const { title, on, body, shape, check, toStored, hold, show } = definition
-  const Settings = Type.Object(body)
-  // The route has validated it. Here it gets the type of this module again, which a table of modules cannot keep.
-  const settingsIn = (sent: object) => {
-    if (accepts(Settings, sent)) return sent
-    throw new Error(`the body of a ${title} was not validated`)
-  }
-  return {
-    on,
-    body: Closed({ enabled: Enabled, ...body }),
-    shape: Closed({ enabled: EnabledShown, ...shape }, { title }),
-    check: (sent, prefix, isVendorClient) => check?.(settingsIn(sent), prefix, isVendorClient),
-    toStored: (sent) => ({
-      enabled: Reflect.get(sent, 'enabled') !== false,
-      settings: {},
-      backendId: null,
-      policyIds: [],
-      ...toStored(settingsIn(sent)),
-    }),
-    hold,
-    show(stored, uri) {
-      const settings: object = show(stored, uri)
-      return { enabled: stored.enabled, ...settings }
-    },
-  }
-}
+import { define, type EdgeKind, type Module } from './module.ts'
 
 const HeaderMap = (options: object = {}) =>
   Type.Unsafe<Record<string, string>>({ type: 'object', additionalProperties: { type: 'string' }, ...options })
@@ -261,6 +184,35 @@ const redirectFields = {
   }),
 }
 
+const RewriteText = (maxBytes: number, description: string, example: string) =>
+  Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    'x-maxBytes': maxBytes,
+    'x-default': null,
+    description,
+    examples: [example],
+  })
+const rewriteFields = {
+  strip_prefix: RewriteText(
+    rewriteLimits.prefixBytes,
+    'What is removed from the beginning of the path, if it is there in whole segments.',
+    '/api',
+  ),
+  add_prefix: RewriteText(rewriteLimits.prefixBytes, 'What is put in front of the path after that.', '/v1'),
+  host: RewriteText(
+    rewriteLimits.hostBytes,
+    'The Host header that the upstream gets, unless `request_headers` sets another.',
+    'app.internal.example',
+  ),
+}
+
+/** An empty text is none. */
+const rewriteOf = ({ strip_prefix, add_prefix, host }: Partial<Rewrite>): Rewrite => ({
+  strip_prefix: strip_prefix || null,
+  add_prefix: add_prefix || null,
+  host: host || null,
+})
+
 /**
  * Every module, and all that is particular to it. Its paths, its place in edges and routes, its storage, its audit
  * and its records come from this table: a new module is a row here and its tests.
@@ -381,6 +333,23 @@ export const modules = {
       } satisfies Redirect,
     }),
     show: ({ settings }) => settings as Redirect,
+  }),
+
+  rewrite: define({
+    title: 'RewriteModule',
+    on: ['route'],
+    body: {
+      strip_prefix: Type.Optional(rewriteFields.strip_prefix),
+      add_prefix: Type.Optional(rewriteFields.add_prefix),
+      host: Type.Optional(rewriteFields.host),
+    },
+    shape: rewriteFields,
+    check(body, prefix) {
+      const found = rewriteFault(rewriteOf(body))
+      if (found) throw invalidField(prefix + found.place, found.fault)
+    },
+    toStored: (body) => ({ settings: rewriteOf(body) }),
+    show: ({ settings }) => settings as Rewrite,
   }),
 } as const satisfies Record<string, Module>
 

@@ -23,7 +23,8 @@ import {
   timeoutLimits,
   websocketIdleSeconds,
 } from '../../kernel/edge/timeouts.ts'
-import { type EdgeKind, modulesOn } from './modules.ts'
+import type { EdgeKind } from './module.ts'
+import { modulesOn } from './modules.ts'
 
 const Hostports = (rules: HostportRules, example: string, description: string) =>
   Type.Array(Type.Unsafe<string>({ type: 'string', 'x-maxBytes': 300, 'x-hostport': rules, examples: [example] }), {

@@ -8,7 +8,8 @@ import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import { type EdgeFilters, edgeFilters } from './filters.ts'
-import type { EdgeKind, ModuleName, NewModule, StoredModule } from './modules.ts'
+import type { EdgeKind, NewModule, StoredModule } from './module.ts'
+import type { ModuleName } from './modules.ts'
 
 export type Match = {
   match_type: 'exact_path' | 'path_prefix'

@@ -68,6 +68,8 @@ export const operations = {
       '/filtered',
       '/rated',
       '/moved',
+      '/rewritten',
+      '/rewritten/deep',
     ],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
@@ -154,6 +156,12 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   })
   route('/rated', { rate_limit: { requests: 5, per_seconds: 3_600, key: 'route', mode: 'warn' }, policies: [office] })
   route('/moved', { redirect: moved, response_headers: onResponses, policies: [office] })
+  route('/rewritten', { rewrite: { strip_prefix: '/rewritten', add_prefix: null, host: 'inner.test' } })
+  route('/rewritten/deep', {
+    rewrite: { strip_prefix: '/rewritten', add_prefix: '/in', host: null },
+    headers: native,
+    policies: [office],
+  })
   route('/no-response', { backend: named('bkdhr', 'lost') })
   const set = (name: string, enforced: boolean) => ({ id: named('ipx', name), enforced, policies: [office] })
   await edge.put({

@@ -22,6 +22,7 @@ import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 import { RateLimitRow } from './rate_limit.tsx'
 import { RedirectRow } from './redirect.tsx'
+import { RewriteRow } from './rewrite.tsx'
 import { timeoutsText } from './timeouts.tsx'
 
 type Edge = Shapes['HttpsEdge']
@@ -153,6 +154,7 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
           <FilterRow kind="methods" place={place} module={route.methods} />
           <RateLimitRow place={place} module={route.rate_limit} />
           <RedirectRow place={place} module={route.redirect} />
+          <RewriteRow place={place} module={route.rewrite} />
           {(['request', 'response'] as const).map((message) => (
             <HeadersRow
               key={message}

@@ -17,6 +17,7 @@ type Bodies = {
   methods: Shapes['MethodsModule']
   rate_limit: Shapes['RateLimitModule']
   redirect: Shapes['RedirectModule']
+  rewrite: Shapes['RewriteModule']
 }
 type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
 type Operations<Module extends keyof Bodies> = {
@@ -71,6 +72,7 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   methods: onRoutes('methods'),
   rate_limit: onRoutes('rate_limit'),
   redirect: onRoutes('redirect'),
+  rewrite: onRoutes('rewrite'),
 }
 
 type Props<Module extends keyof Bodies> = {

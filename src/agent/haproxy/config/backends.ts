@@ -5,6 +5,7 @@ import { mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { clientAddress } from './client_address.ts'
 import { responseBackend, responses } from './responses.ts'
+import { rewriteHost } from './route_rewrite.ts'
 import { part, quoted } from './rules.ts'
 
 /** Where requests are in flight. */
@@ -60,7 +61,7 @@ const dropTrailers = `
 /** After fast_path.ts: of what clients may not send there are only these two, and nothing is in disguise. */
 const forwardFast = (settings: ProxySettings) => `${dropTrailers}
   http-request del-header connection
-  http-request del-header te${forward(settings)}
+  http-request del-header te${forward(settings)}${rewriteHost}
   http-request del-headers-bin var(txn.headers_to_delete)
   http-request set-headers-bin var(txn.headers_to_set)`
 
@@ -82,7 +83,7 @@ export const forwardCareful = (settings: ProxySettings) => `${dropTrailers}
   acl names_none req.fhdr(connection) -m str -i close keep-alive
   http-request lua.hop_by_hop if names_headers !names_none
   http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header '^(?:${inAnyDisguise})$' -m reg${forward(settings)}
+  http-request del-header '^(?:${inAnyDisguise})$' -m reg${forward(settings)}${rewriteHost}
   http-request set-header Connection upgrade if websocket
   http-request set-header Upgrade websocket if websocket
   http-response return ${answers.badGateway} if { status 101 } !websocket

@@ -28,6 +28,7 @@ import { chooseResponse, responseBackend } from './responses.ts'
 import { filterAcls, filterRequests } from './route_filters.ts'
 import { limitRate, rateAcls, rateTables } from './route_rate.ts'
 import { redirectRequests } from './route_redirect.ts'
+import { rewriteRequests } from './route_rewrite.ts'
 import {
   askOnePolicy,
   controlCharacters,
@@ -274,7 +275,7 @@ ${askOtherReadings(settings)}
   http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${filterRequests(settings, '')}${limitRate(settings, '')}${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}
   http-request return ${answers.unavailable} if ${isUnreachable} !native !responds
-  http-request return ${answers.allDown} if native all_down !responds${dial('http-request')}
+  http-request return ${answers.allDown} if native all_down !responds${dial('http-request')}${rewriteRequests(settings, 'careful')}
   use_backend ${responseBackend} if responds
   # One that is not there is skipped, and nothing else may be dialed instead.
   use_backend %[var(txn.native)] if native

@@ -7,6 +7,7 @@ import { hasNoModule } from './modules.ts'
 import { findResponseLists } from './response_headers.ts'
 import { filterRequests } from './route_filters.ts'
 import { limitRate } from './route_rate.ts'
+import { rewriteRequests } from './route_rewrite.ts'
 import {
   askOnePolicy,
   controlCharacters,
@@ -77,7 +78,7 @@ ${onePolicy(settings, 'http-request', 'txn.entry')}${askOnePolicy('http-request'
   http-request set-var(txn.fast) bool(true) if reachable same_edge known_account !has_headers || reachable same_edge known_account has_lists
 ${decide('http-request', 'txn.entry', 'fast !open || fast !unrestricted').slice(1)}
   http-request return ${answers.refused} if fast !open !allowed || fast !unrestricted !allowed
-${filterRequests(settings, 'fast').slice(1)}${limitRate(settings, 'fast')}
+${filterRequests(settings, 'fast').slice(1)}${limitRate(settings, 'fast')}${rewriteRequests(settings, 'fast')}
   http-request allow if fast !many_in_flight${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
   http-request allow if fast
 `

@@ -6,6 +6,7 @@ import {
 import { allowedMethods, type Filter, methodsFault, userAgentFault } from '../../../kernel/edge/filters.ts'
 import { encodeHeaderText } from '../../../kernel/edge/headers.ts'
 import { redirectFault } from '../../../kernel/edge/redirect.ts'
+import { rewriteFault } from '../../../kernel/edge/rewrite.ts'
 import { delimited, UnusableRecord, withModule } from './codec.ts'
 
 /** Lists of what is allowed and denied, and of the methods that a refusal names. */
@@ -15,6 +16,13 @@ export const rateValue = delimited('requests', 'seconds', 'key', 'mode')
 
 /** `keeps` has the letters of what stays of the request: `p` for its path, `q` for its query. */
 export const redirectValue = delimited('status', 'keeps', 'to')
+
+/**
+ * `strip` ends with a slash and is one alone where nothing is removed, and `bytes` is its length: a path and a slash begin with
+ * it if the path has the prefix, by whole segments. The dot at the end says that nothing is missing.
+ */
+export const rewriteValue = delimited('bytes', 'strip', 'add', 'host', 'end')
+export const endOfRewrite = '|.'
 
 /** What HAProxy's rules about a module find in its map, under the id of the route. */
 const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name]) => string } = {
@@ -35,6 +43,13 @@ const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name])
     const { to, status_code, keep_path, keep_query } = redirect
     const keeps = `${keep_path ? 'p' : '-'}${keep_query ? 'q' : '-'}`
     return redirectValue.format({ status: status_code, keeps, to: keep_path ? to.replace(/\/$/, '') : to })
+  },
+
+  rewrite(rewrite) {
+    checked('rewrite', rewriteFault(rewrite))
+    const strip = `${rewrite.strip_prefix ?? ''}/`
+    const { add_prefix: add, host } = rewrite
+    return rewriteValue.format({ bytes: strip.length, strip, add: add ?? '', host: host ?? '', end: '.' })
   },
 }
 
