@@ -15,9 +15,14 @@ const rulesKeptPerAccount = 500_000
 const perChange = 100
 
 /** An `insert` of one part, from rows with `cidr`, `action` and `expires_at`: a statement, or a part of one. */
-export const noteRules = ({ accountId, operationId }: RuleSetChange, part: RuleSetPart, from: SqlFragment) => sql`
-  insert into rule_set_changes (account_id, operation_id, part, cidrs, allows, expiries, rules)
-  select ${accountId}, ${operationId}, ${part}, coalesce(array_agg(cidr), '{}'), coalesce(array_agg(action = 'allow'), '{}'),
+export const noteRules = (
+  { accountId, operationId }: RuleSetChange,
+  policy: Uuid,
+  part: RuleSetPart,
+  from: SqlFragment,
+) => sql`
+  insert into rule_set_changes (account_id, operation_id, ip_policy_id, part, cidrs, allows, expiries, rules)
+  select ${accountId}, ${operationId}, ${policy}, ${part}, coalesce(array_agg(cidr), '{}'), coalesce(array_agg(action = 'allow'), '{}'),
     coalesce(array_agg(expires_at), '{}'), count(*)
   from ${from}`
 
@@ -34,13 +39,18 @@ export const forgetOldRuleSets = (tx: Db, { accountId }: RuleSetChange): Promise
   )
 
 /** How many rules went with a rule set or a policy. Undefined when that has been forgotten. */
-export const rulesRemovedBy = async (db: Db, accountId: Uuid, operationId: Id<'op'>): Promise<number | undefined> =>
+export const rulesRemovedBy = async (
+  db: Db,
+  { accountId, operationId }: RuleSetChange,
+  policy: Uuid,
+): Promise<number | undefined> =>
   (
     await one<{ removed: number | null }>(
       db,
       sql`
       select sum(rules)::int as removed from rule_set_changes
-      where account_id = ${accountId} and operation_id = ${operationId} and part = 'removed'`,
+      where account_id = ${accountId} and operation_id = ${operationId} and part = 'removed'
+        and coalesce(ip_policy_id, ${policy}) = ${policy}`,
     )
   ).removed ?? undefined
 

@@ -6,7 +6,7 @@ import { permit } from '../../http/checks.ts'
 import type { Difference } from '../../http/dry_run.ts'
 import type { Handling } from '../../http/route.ts'
 import { forbidden, Refusal } from '../../kernel/errors.ts'
-import { type Id, isId, toId } from '../../kernel/ids.ts'
+import { type Id, isId, toId, toUuid } from '../../kernel/ids.ts'
 import { type AuditedEvent, eventsAbout } from '../audit_events/store.ts'
 import { findTarget } from '../edges/store.ts'
 import { type Made, makeChanges } from './make.ts'
@@ -80,7 +80,8 @@ async function refuseLost({ db, caller, routes }: Request, { steps }: Steps, eve
     throw notReversible(first, `It takes ${steps.length} changes, and a change set has at most ${maxChanges}.`)
   for (const event of events) {
     if (undoOfEvent(routes, event).kind !== 'deleted' || !isId('ipp', event.resource_id)) continue
-    const rules = await rulesRemovedBy(db, caller.accountId, event.operation_id as Id<'op'>)
+    const change = { accountId: caller.accountId, operationId: event.operation_id as Id<'op'> }
+    const rules = await rulesRemovedBy(db, change, toUuid(event.resource_id))
     if (rules === 0) continue
     throw notReversible(
       event,
@@ -128,9 +129,11 @@ function faultsOf(step: Step, difference: Difference, newIds: readonly (readonly
 
 /** The audit event of a policy that is deleted does not have its rules. */
 async function rulesInTheWay(db: DbPool, { origin }: Request, { steps }: Steps): Promise<Conflict[]> {
-  const policies = steps.filter(({ change }) => change.operation === 'ip_policies.delete')
-  if (policies.length === 0 || !(await rulesRemovedBy(db, origin.accountId, origin.operationId))) return []
-  return policies.map(({ resource }) => ({ resource, fields: ['rules'], fault: 'may have rules that are not from it' }))
+  const conflicts: Conflict[] = []
+  for (const { change, resource } of steps)
+    if (change.operation === 'ip_policies.delete' && (await rulesRemovedBy(db, origin, toUuid(resource as Id<'ipp'>))))
+      conflicts.push({ resource, fields: ['rules'], fault: 'has rules that are not from it' })
+  return conflicts
 }
 
 /** One of the changes is not possible any more: what it is about is gone, in use or taken. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Answer, Client } from '../../../test/harness/client.ts'
 import { assertRefused } from '../../../test/harness/fixtures.ts'
+import { policyWith } from '../../../test/harness/ip.ts'
 import { newUser } from '../../../test/harness/principals.ts'
 import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
 import { type Id, toUuid } from '../../kernel/ids.ts'
@@ -216,4 +217,26 @@ test('a dry run applies a change set and undoes it', async () => {
   assert.equal(tried.body.response.generation, null)
   assert.deepEqual((await admin('GET', '/ip_policies')).body.ip_policies, [])
   assert.equal((await apply(admin, path)).status, 200)
+})
+
+test('a change set replaces and deletes the rules of several policies, and of one twice', async () => {
+  const admin = await plane.newAccount()
+  const policies = await Promise.all([1, 2, 3].map(() => policyWith(admin, 'allow 192.0.2.0/24', 'allow 198.51.100.1')))
+  const [first, second, third] = policies as [string, string, string]
+  const put = (id: string, cidr: string) => ({
+    operation: 'ip_policies.replace_rules',
+    parameters: { id },
+    body: { rules: [{ action: 'allow', cidr }] },
+  })
+  const remove = (id: string) => ({ operation: 'ip_policies.delete', parameters: { id } })
+  const [once, twice] = ['192.0.2.0/24', '203.0.113.0/24']
+  const set = [put(first, once), put(first, twice), put(second, twice), remove(second), remove(third)]
+  const applied = await apply(admin, await drafted(admin, set))
+  assert.equal(applied.status, 200, applied.text)
+  const { body } = await admin('GET', `/ip_policy_rules?ip_policy_id=${first}`)
+  assert.deepEqual(
+    body.ip_policy_rules.map(({ cidr }: { cidr: string }) => cidr),
+    [twice],
+  )
+  for (const id of [second, third]) assert.equal((await admin('GET', `/ip_policies/${id}`)).status, 404)
 })

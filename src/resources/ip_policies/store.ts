@@ -60,7 +60,7 @@ const attachments = ['ip_restriction_policies_ip_policy_fk', 'edge_module_polici
 export async function deleteIpPolicy(tx: Db, change: RuleSetChange, id: Id<'ipp'>): Promise<void> {
   const { accountId } = change
   const itsRules = sql`ip_policy_rules where account_id = ${accountId} and ip_policy_id = ${toUuid(id)}`
-  await later(tx, noteRules(change, 'removed', itsRules))
+  await later(tx, noteRules(change, toUuid(id), 'removed', itsRules))
   await forgetOldRuleSets(tx, change)
   const statement = sql`delete from ip_policies where account_id = ${accountId} and id = ${toUuid(id)}`
   if (await deleteUnlessReferenced(tx, statement, attachments)) return

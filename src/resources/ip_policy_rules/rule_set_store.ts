@@ -61,9 +61,9 @@ export async function replaceRules<Judged>(
         (batch) => updateOf(policy, batch, keeps),
       )
     await inBatches(tx, added, (batch) => insertOf(policy, batch))
-    await note(tx, change, 'removed', removed)
-    await note(tx, change, 'replaced', replaced)
-    await note(tx, change, 'added', written)
+    await note(tx, change, policy.id, 'removed', removed)
+    await note(tx, change, policy.id, 'replaced', replaced)
+    await note(tx, change, policy.id, 'added', written)
     await forgetOldRuleSets(tx, change)
   }
   const claim = { kind: 'ip_policy_rules', added: added.length - removed.length, quotas } as const
@@ -172,9 +172,15 @@ function column(batch: readonly SentRule[], name: keyof NewRule): string | null 
   return values.every((value) => value === null) ? null : arrayText(values)
 }
 
-async function note(tx: Db, change: RuleSetChange, part: RuleSetPart, rules: readonly NewRule[]): Promise<void> {
+async function note(
+  tx: Db,
+  change: RuleSetChange,
+  policy: Uuid,
+  part: RuleSetPart,
+  rules: readonly NewRule[],
+): Promise<void> {
   const from = sql`
     unnest(${await longArrayText(rules, ({ cidr }) => cidr)}::cidr[], ${await longArrayText(rules, ({ action }) => action)}::text[],
       ${await longArrayText(rules, ({ expires_at }) => expires_at)}::timestamptz[]) as noted (cidr, action, expires_at)`
-  await later(tx, noteRules(change, part, from))
+  await later(tx, noteRules(change, policy, part, from))
 }

@@ -85,7 +85,7 @@ async function loadPast(
   const deltas = await listRuleSetDeltas(
     tx,
     caller,
-    ruleSets.map(({ operation_id }) => operation_id),
+    [...new Set(ruleSets.map(({ operation_id }) => operation_id))],
     ranges,
   )
   const canonical = <Row extends { cidr: string | null }>(row: Row) => ({
@@ -128,16 +128,21 @@ function worldOf({ restrictions, modules, rules = [] }: Past, { type, ip, target
   }
 }
 
-function subjectOf({ deltas = [] }: Past, { type, ip, target }: Refused): Subject {
+function subjectOf({ deltas = [], events }: Past, { type, ip, target }: Refused): Subject {
   const around = new Set(rangesOf(ip))
   const byOperation = Map.groupBy(deltas, ({ operation_id }) => operation_id)
   return {
     type,
     target: target?.publicId ?? null,
     isAround: (cidr) => around.has(cidr),
-    deltaOf({ operation_id }): RuleSetDelta | undefined {
-      const rows = byOperation.get(operation_id)
-      if (!rows) return undefined
+    deltaOf({ operation_id, resource_id }): RuleSetDelta | undefined {
+      const ofPolicy = ({ ip_policy_id: id }: { ip_policy_id: Uuid | null }) =>
+        id === null || toId('ipp', id) === resource_id
+      const rows = byOperation.get(operation_id)?.filter(ofPolicy)
+      // A change set that changed the rules of a policy twice has not recorded which change did what.
+      const isOne =
+        events.filter((each) => each.operation_id === operation_id && each.resource_id === resource_id).length === 1
+      if (!rows?.length || !isOne) return undefined
       const removed = new Map<string, PastRule>()
       const added: string[] = []
       for (const { part, cidr, ...rule } of rows) {

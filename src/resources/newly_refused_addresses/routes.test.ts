@@ -111,6 +111,33 @@ test('what a replacement removed is forgotten beyond a bound, and the cause is t
   assert.match(cause.reason, /^The rules before ip_policies.replace_rules of ipp_\w+ are not recorded any more\.$/)
 })
 
+test('a change set that changed several policies is searched policy by policy, and unknown where it changed one twice', async () => {
+  const { admin, policy } = await restricted('allow 192.0.2.0/24')
+  const other = await policyWith(admin, 'deny 192.0.2.0/24')
+  assert.equal((await call(admin, '192.0.2.1')).status, 200)
+  const put = (id: string, cidr: string) => ({
+    operation: 'ip_policies.replace_rules',
+    parameters: { id },
+    body: { rules: [{ action: 'allow', cidr }] },
+  })
+  const applyAll = async (...changes: object[]) => {
+    const { body } = await admin('POST', '/change_sets', { changes })
+    assert.equal((await admin('POST', `/change_sets/${body.id}/apply`, {})).status, 200)
+  }
+  await applyAll(put(policy, '127.0.0.0/8'), put(other, '10.0.0.0/8'))
+  await call(admin, '192.0.2.1')
+  const listed = () =>
+    poll(
+      () => listOf(admin),
+      (list) => list.length === 1,
+    )
+  const [{ cause }] = await listed()
+  assert.deepEqual([cause.kind, cause.audit_event?.resource_id], ['change', policy])
+  await applyAll(put(policy, '127.0.0.0/9'), put(policy, '127.0.0.0/8'))
+  const [{ cause: then }] = await listed()
+  assert.equal(then.kind, 'unknown', then.reason)
+})
+
 test('only the last seven days and the last 24 hours count, even if the table holds more', async () => {
   const { admin } = await restricted()
   const accountId = uuidOf(admin)

@@ -88,6 +88,16 @@ export const listRulesAround = (db: Db, { accountId }: Account, policies: readon
         order by cidr limit 1) found`,
   )
 
+type RuleSetDeltaRow = {
+  operation_id: string
+  /** Null: the one policy that the operation changed. */
+  ip_policy_id: Uuid | null
+  part: string
+  cidr: string | null
+  allow: boolean | null
+  expires_at: string | null
+}
+
 /** What changes of many rules did to rules with these ranges. `cidr` is null in the one row that each change has at least. */
 export const listRuleSetDeltas = (
   db: Db,
@@ -95,10 +105,10 @@ export const listRuleSetDeltas = (
   operationIds: readonly string[],
   ranges: readonly string[],
 ) =>
-  many<{ operation_id: string; part: string; cidr: string | null; allow: boolean | null; expires_at: string | null }>(
+  many<RuleSetDeltaRow>(
     db,
     sql`
-    select c.operation_id, c.part, r.cidr::text as cidr, r.allow, r.expires_at
+    select c.operation_id, c.ip_policy_id, c.part, r.cidr::text as cidr, r.allow, r.expires_at
     from unnest(${operationIds}::text[]) as wanted (id)
       join rule_set_changes c on c.account_id = ${accountId} and c.operation_id = wanted.id
       left join lateral (

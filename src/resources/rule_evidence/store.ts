@@ -77,7 +77,7 @@ export async function removeRules(tx: Db, change: RuleSetChange, policyId: Id<'i
       delete from ip_policy_rules
       where account_id = ${accountId} and ip_policy_id = ${policy} and id = any(${ids.map(toUuid)}::uuid[])
       returning cidr, action, expires_at),
-    noted as (${noteRules(change, 'removed', sql`removed`)})
+    noted as (${noteRules(change, policy, 'removed', sql`removed`)})
     select count(*) as removed from removed`,
   )
   await forgetOldRuleSets(tx, change)
