@@ -50,7 +50,7 @@ test('a policy that is too large for NATS is named and not sent; changes of othe
   const route = await addSite(owner, 'guarded.example', { ip_restriction: { ip_policy_ids: [policy.id] } })
   const stateOfRoute = async () => (await owner('GET', route)).body.status
   const rules = Array.from({ length: 20_000 }, (_, index) => `allow 10.${index >> 8}.${index & 255}.0/25`)
-  await owner('PUT', `/ip_policies/${policy.id}/rules`, undefined, {
+  await owner('PUT', `/ip_policies/${policy.id}/rules?confirm=true`, undefined, {
     rawBody: rules.join('\n'),
     contentType: 'text/plain',
   })
@@ -91,7 +91,7 @@ test('a policy that is too large for NATS is named and not sent; changes of othe
   const fine = await other('POST', '/ip_policies?wait=applied', {})
   assert.equal(fine.headers.get('service-applied'), '1/1')
 
-  const smaller = await owner('PUT', `/ip_policies/${policy.id}/rules?wait=applied`, undefined, {
+  const smaller = await owner('PUT', `/ip_policies/${policy.id}/rules?wait=applied&confirm=true`, undefined, {
     rawBody: 'allow 10.0.0.0/25',
     contentType: 'text/plain',
   })

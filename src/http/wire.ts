@@ -121,7 +121,6 @@ export const AccessTestTarget = Closed(
         pattern: testedPathPattern,
         'x-must':
           'must be a path in its plain spelling: without percent-encoding, parameters, a query, empty segments, and segments that begin or end with a dot',
-        examples: ['/admin'],
         description:
           'The path of the request. Only with type `route`. The route of the edge that the path belongs to decides, which another change may make a different one.',
       }),

@@ -171,7 +171,7 @@ test('while a piece of a policy is missing, the old policy stays in force and th
   // Too many for the record itself. The node is paused until the pieces are gone, so that it cannot have read them before.
   const lines = Array.from({ length: 10_000 }, (_, index) => `allow 1.${index >> 7}.${(index & 127) * 2}.0/24`)
   edge.child.kill('SIGSTOP')
-  const put = await setRules(`${guarded.policyId}`, [...lines, `allow ${refused}`], '')
+  const put = await setRules(`${guarded.policyId}`, [...lines, `allow ${refused}`], '?confirm=true')
   const generation = Number(put.headers.get('service-generation'))
   const missing = new Map<string, Uint8Array>()
   try {

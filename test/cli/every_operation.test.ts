@@ -88,7 +88,8 @@ describe('every operation does what it says', { concurrency: 3 }, () => {
           ),
           printed,
         )
-      if (ids.id && answer.id) assert.equal(answer.id, ids.id)
+      // What undoes something is a change set of its own.
+      if (ids.id && answer.id && !operation.id.endsWith('.revert')) assert.equal(answer.id, ids.id)
     })
   }
 })

@@ -52,6 +52,8 @@ const dialogs: [path: string, button: string | RegExp][] = [
   ['/backends', 'Create group or response > HTTP response…'],
   ['/people', 'Create user'],
   ['/edges', 'Create HTTPS edge'],
+  ['/access-tests', 'Create access test'],
+  ['/access-tests', 'Delete partner'],
   ['/restrictions', 'Create restriction'],
   ['/restrictions', 'Actions for offices only > Edit…'],
   [`/edges/${edge.id}`, 'Change the request headers of app.example:443/'],

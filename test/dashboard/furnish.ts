@@ -27,6 +27,8 @@ export async function furnish(admin: Account) {
   })
   const tcp = await make(admin, '/edges/tcp', { hostports: ['db.example:20001'], backend: { backend_id: backend.id } })
   // Nothing answers there, so its page shows a failing delivery.
+  const target = { type: 'edge', edge_id: tcp.id }
+  await make(admin, '/access_tests', { description: 'partner', address: '203.0.113.7', target, expect: 'allowed' })
   const webhook = await make(admin, '/webhook_destinations', {
     url: 'https://hooks.invalid/audit',
     description: 'siem',
@@ -44,6 +46,7 @@ export async function furnish(admin: Account) {
     '/policies',
     `/policies/${policy.id}`,
     '/restrictions',
+    '/access-tests',
     '/newly-refused',
     '/edges',
     `/edges/${edge.id}`,

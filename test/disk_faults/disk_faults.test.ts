@@ -23,7 +23,7 @@ before(async () => {
 })
 
 const setRules = async (...lines: string[]): Promise<number> => {
-  const { status, headers, text } = await admin('PUT', `/ip_policies/${policyId}/rules`, undefined, {
+  const { status, headers, text } = await admin('PUT', `/ip_policies/${policyId}/rules?confirm=true`, undefined, {
     rawBody: lines.join('\n'),
     contentType: 'text/plain',
   })

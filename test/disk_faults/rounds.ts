@@ -102,7 +102,7 @@ async function changeRules({ installation, guarded }: World, round: number) {
   const rules = [...(policy.isLarge ? filler : []), ...[...policy.allowed].map((each) => `allow ${each}`)]
   const { status, headers, text } = await installation.admin(
     'PUT',
-    `/ip_policies/${policy.policyId}/rules`,
+    `/ip_policies/${policy.policyId}/rules?confirm=true`,
     undefined,
     {
       rawBody: rules.join('\n'),

@@ -35,7 +35,8 @@ test('what can be proposed is what the service takes in a change set', () => {
   const planned = routes.filter((route) => canBePlanned(route) && !route.operation.startsWith('change_sets.'))
   assert.deepEqual([...inChangeSets.keys()].sort(), names(planned))
   for (const { parameters } of inChangeSets.values())
-    for (const { name } of parameters) assert.ok(!['allow_self_lockout', 'dry_run', 'wait'].includes(name))
+    for (const { name } of parameters)
+      assert.ok(!['allow_self_lockout', 'confirm', 'dry_run', 'ignore_access_tests', 'wait'].includes(name))
 })
 
 test('a tool says what it changes, and that is nothing but a draft', () => {

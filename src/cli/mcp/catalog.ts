@@ -16,14 +16,14 @@ export const asks = ['ip_checks.create', 'ip_policies.impact', 'change_sets.prev
 /** They change drafts, which have no effect until a person applies them. */
 export const drafts = ['change_sets.create', 'change_sets.update', 'change_sets.delete'] as const
 /** They say how a request is made, not what it changes. The last one is a decision for the person who applies. */
-const notGiven = ['dry_run', 'wait', 'allow_self_lockout']
+const notGiven = ['dry_run', 'wait', 'confirm', 'allow_self_lockout', 'ignore_access_tests']
 /** They are about a browser. */
 const sessions = ['dashboard_session', 'command_sign_in']
 /** The service refuses them in a change set: they have a secret in their request or response, or ask other machines. */
 const notPlanned = [
   ...['api_keys.create', 'api_keys.rotate', 'tls_certificates.create', 'tls_certificates.update'],
   ...['webhook_destinations.create', 'webhook_destinations.rotate', 'webhook_destinations.test'],
-  ...['reserved_domains.verify', ...asks],
+  ...['reserved_domains.verify', 'audit_events.revert', ...asks],
 ]
 
 const groupOf = ({ id }: Entry): string => id.split('.')[0] ?? ''
