@@ -121,7 +121,7 @@ test('what was created is not deleted with what others have added to it or made 
   assertRefused(await apply(admin, draft), 409, 'ERR_CHANGE_SET_CONFLICT')
   const refused = await revert(admin, event)
   assertRefused(refused, 409, 'ERR_REVERT_CONFLICT')
-  assert.match(refused.body.msg, /may have rules that are not from it/)
+  assert.match(refused.body.msg, /has rules that are not from it/)
   await done(admin('DELETE', rule.uri))
   const restriction = await done(admin('POST', '/ip_restrictions', { type: 'agent', ip_policy_ids: [id] }))
   const used = await revert(admin, event)
