@@ -17,7 +17,7 @@ const byOperation = new Map(routes.map((route) => [route.operation, route]))
 const changes = routes.filter(({ query }) => query?.properties.dry_run)
 /** Those take the cookie of a session, and none can be undone. */
 const withSession = ['dashboard_session.sign_in', 'dashboard_session.sign_out', 'command_sign_in.answer']
-/** What they take away cannot be put back here: this installation has no ACME authority, and the samples have rules. */
+/** Cannot be undone here: this installation has no ACME authority, and the deleted policies have rules. */
 const notHere: Record<string, RegExp> = {
   'reserved_domains.certificate_management_policy.delete': /cannot be put back: .*GATEHOUSE_ACME_DIRECTORY/,
 }

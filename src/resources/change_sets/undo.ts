@@ -112,7 +112,7 @@ function shownAs(name: string, { properties }: TObject): string | undefined {
   return [name, references].find((each) => Object.hasOwn(properties, each))
 }
 
-/** What a request sends so that these fields are as shown. Null takes away what is not shown. */
+/** The body that restores these fields. Null clears a field that was not set. */
 export function bodyFor(route: Route, { shape, fields }: Pick<Undo, 'shape' | 'fields'>, shown: Json): object {
   const body = route.body as TObject
   const sent = splitReadOnly(body, shape, shown).body as Json
