@@ -10,3 +10,7 @@ export const traffic: Record<TrafficType, { title: string; what: string }> = {
   endpoints: { title: 'Endpoints', what: 'your edges' },
 }
 export const trafficTypes = Object.keys(traffic) as TrafficType[]
+
+type Module = Pick<Shapes['IpRestrictionModule'], 'enabled' | 'mode'> | null | undefined
+/** Whether an edge or a route refuses addresses itself. */
+export const refuses = (module: Module): boolean => module?.enabled === true && module.mode === 'enforce'

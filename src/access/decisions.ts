@@ -22,6 +22,8 @@ export type RestrictionDecision = Verdict & { readonly restrictionId: Uuid; read
 
 /** Policies as they were found attached to something, in their order. */
 export type Attached = RestrictionOutline['policies']
+/** What a TCP edge or a route has attached itself. Unenforced, it only warns. */
+export type AttachedModule = { readonly enforced: boolean; readonly policies: Attached }
 
 export type Evaluate = {
   /** By each restriction of this traffic. `refusalIn` says whether the address is refused. */
@@ -30,12 +32,12 @@ export type Evaluate = {
     type: RestrictionType,
     address: Address | undefined,
   ): Promise<RestrictionDecision[]>
-  /** By policies attached to something else. `read` returns which, and is called again if they changed in between. */
-  readonly byPolicies: (
+  /** By the module of a TCP edge or a route. `read` returns which policies it has, and is called again if they changed in between. */
+  readonly byModule: (
     account: { accountId: Uuid },
-    read: () => Promise<Attached | undefined>,
+    read: () => Promise<AttachedModule | undefined>,
     address: Address | undefined,
-  ) => Promise<Verdict | undefined>
+  ) => Promise<(Verdict & { readonly enforced: boolean }) | undefined>
 }
 
 /**
@@ -87,17 +89,18 @@ export function createEvaluate(db: DbPool, clock: Clock, maxCachedBytes: number)
   }
 
   return Object.assign(evaluate, {
-    async byPolicies(
+    async byModule(
       { accountId }: { accountId: Uuid },
-      read: () => Promise<Attached | undefined>,
+      read: () => Promise<AttachedModule | undefined>,
       address: Address | undefined,
     ) {
       for (;;) {
-        const attached = await read()
-        if (!attached) return undefined
-        const policies = await load(accountId, attached)
-        const [decision] = policies ? decideEach([{ enforced: true, policies }], address) : []
-        if (decision) return toVerdict(decision, address)
+        const module = await read()
+        if (!module) return undefined
+        const { enforced } = module
+        const policies = await load(accountId, module.policies)
+        const [decision] = policies ? decideEach([{ enforced, policies }], address) : []
+        if (decision) return { ...toVerdict(decision, address), enforced }
       }
     },
   })

@@ -45,6 +45,8 @@ const Hostports = (rules: { wildcard: boolean }) =>
     { maxItems: maxHostports },
   )
 const Policies = Type.Array(Id('ipp'), { minItems: 1, maxItems: maxAttachedPolicies })
+/** Missing: what they do not allow is refused. */
+const PoliciesMode = Type.Optional(Type.Literal('warn'))
 
 const TcpRecord = Closed({
   account: Id('ac'),
@@ -53,6 +55,7 @@ const TcpRecord = Closed({
   backend: OrNull(Id(backendKinds.static, backendKinds.weighted, backendKinds.failover)),
   /** Null: no restriction, or disabled. */
   policies: OrNull(Policies),
+  policies_mode: PoliciesMode,
 })
 
 const HttpsRecord = Closed({ hostports: Hostports({ wildcard: true }) })
@@ -78,6 +81,7 @@ const RouteRecord = Closed({
   match: Text(storedMatchPattern, maxMatchBytes),
   backend: OrNull(Id<BackendPrefix>(...Object.values(backendKinds))),
   policies: OrNull(Policies),
+  policies_mode: PoliciesMode,
   headers: OrNull(Headers('request')),
   /** Missing: responses stay as they are. */
   response_headers: Type.Optional(Headers('response')),

@@ -12,7 +12,7 @@ export const requestOutcomes = ['allowed', 'refused', 'warned', 'limited', 'fail
 /** Why a request did not get what it asked for, by outcome. Allowed ones have none, and warnings of restrictions name those instead. */
 export const requestReasons = {
   allowed: [],
-  warned: ['user_agent_filter', 'methods', 'rate_limit'],
+  warned: ['policy', 'user_agent_filter', 'methods', 'rate_limit'],
   refused: ['policy', 'restriction', 'user_agent_filter', 'methods', 'emergency'],
   limited: ['source', 'edge', 'account', 'websockets', 'rate_limit'],
   /** First what the edge answers by itself, then what upstreams do, then what clients do. */

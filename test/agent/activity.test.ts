@@ -159,3 +159,38 @@ test('every connection counts for the rule that decided about it, even while the
   await poll(counted, asExpected)
   await holdsFor(3_000, async () => asExpected(await counted()))
 })
+
+test('an address that a module would refuse and only warns of is let in, counted and found among requests', async () => {
+  const account = await installation.newAccount()
+  const { edge, port, policyId } = await newGuardedEdge(
+    account,
+    node.tcpPorts.first + 3,
+    upstream.port,
+    'deny 127.0.0.2',
+  )
+  assert.equal(await dial(port, '127.0.0.2'), undefined)
+  const path = `/edges/tcp/${edge.id}/ip_restriction?wait=applied`
+  const replaced = await account('PUT', path, { ip_policy_ids: [policyId], mode: 'warn' })
+  assert.equal(replaced.headers.get('service-applied'), '1/1')
+  assert.equal(await dial(port, '127.0.0.2'), 'hello')
+  const [counted] = await poll(
+    async () => (await account('GET', '/ip_activity')).body.edges,
+    ([found]) => found?.refused === 1 && found.warned === 1,
+  )
+  assert.deepEqual([counted.target.id, counted.refused_by_module], [edge.id, 1])
+  const [found] = await poll(
+    async () => (await account('GET', '/requests?outcome=warned')).body.requests,
+    ({ length }) => length === 1,
+  )
+  assert.deepEqual(
+    [
+      found.source_ip,
+      found.edge.id,
+      found.reason,
+      found.ip_restriction,
+      found.ip_policy.id,
+      found.ip_policy_rule !== null,
+    ],
+    ['127.0.0.2', edge.id, 'policy', null, policyId, true],
+  )
+})

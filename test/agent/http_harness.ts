@@ -116,6 +116,7 @@ export type RouteOptions = Partial<RouteModuleSettings> & {
   match?: string
   match_type?: 'exact_path' | 'path_prefix'
   policies?: string[] | null
+  policies_mode?: 'warn'
   headers?: { add: [string, string][]; remove: string[] } | null
   response_headers?: { add: [string, string][]; remove: string[] }
   backend?: string | null

@@ -17,6 +17,7 @@ import { type Get, get, startHttpUpstream } from './http_harness.ts'
 const moduleStates = ['absent', 'disabled', 'enabled'] as const
 const policyStates = ['missing', 'empty', 'large'] as const
 const restrictionStates = ['none', 'warn', 'enforce'] as const
+const modeStates = ['default', 'warn', 'enforce'] as const
 type ModuleState = (typeof moduleStates)[number]
 type PolicyState = (typeof policyStates)[number]
 
@@ -25,6 +26,7 @@ type Restriction = { restriction: (typeof restrictionStates)[number]; asked: Pol
 type Modules = {
   backend: ModuleState
   ipRestriction: ModuleState
+  mode: (typeof modeStates)[number]
   headers: ModuleState
   answer: ModuleState
   policy: PolicyState
@@ -50,7 +52,7 @@ const columns: Record<string, number[]> = {
 /** Every pair of states of two modules, and of a module and the account, is in some case. */
 const isCovered = (one: readonly number[], other: readonly number[]): boolean =>
   new Set(one.map((state, at) => 3 * state + (other[at] ?? 0))).size === 9
-for (const name of routeModuleNames)
+for (const name of ['mode', ...routeModuleNames])
   for (let number = 0; !columns[name]; number++) {
     const digits = number.toString(3).padStart(accounts.length, '0')
     assert.equal(digits.length, accounts.length, `no order of states covers all pairs with ${name}`)
@@ -61,17 +63,17 @@ const casesOf = (account: number): Case[] =>
   [0, 1, 2].map((at) => {
     const states = Object.entries(columns).map(([name, column]) => {
       const state = column[3 * account + at] ?? 0
-      return [name, (name === 'policy' ? policyStates : moduleStates)[state]]
+      return [name, ({ policy: policyStates, mode: modeStates }[name] ?? moduleStates)[state]]
     })
     return { ...(accounts[account] as Restriction), ...Object.fromEntries(states) }
   })
 
 /** As the docs say: what cannot be asked refuses, what has no rule allows no one, and a warning stops nothing. */
-function expectedOf({ restriction, asked, ipRestriction, policy, backend, headers, answer, ...modules }: Case) {
+function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, headers, answer, ...modules }: Case) {
   // Even refusals have it: it is one of those that suit every answer.
   const isFramed = answer === 'enabled'
-  const isRefused =
-    (ipRestriction === 'enabled' && policy !== 'large') || (restriction === 'enforce' && asked !== 'large')
+  const isDenied = ipRestriction === 'enabled' && policy !== 'large'
+  const isRefused = (isDenied && mode !== 'warn') || (restriction === 'enforce' && asked !== 'large')
   if (isRefused)
     return {
       status: 403,
@@ -84,7 +86,7 @@ function expectedOf({ restriction, asked, ipRestriction, policy, backend, header
       isFramed,
       tcp: '',
     }
-  const outcome = restriction === 'warn' && asked !== 'large' ? 'warned' : 'allowed'
+  const outcome = isDenied || (restriction === 'warn' && asked !== 'large') ? 'warned' : 'allowed'
   const tcp = backend === 'enabled' ? 'HTTP/1.1 200' : ''
   const [status, end, isForwarded] =
     modules.redirect === 'enabled'
@@ -155,7 +157,10 @@ async function build(
   for (const [at, each] of casesOf(number).entries()) {
     const both = {
       ...moduleOf('backend', each.backend, { backend_id }),
-      ...moduleOf('ip_restriction', each.ipRestriction, { ip_policy_ids: [policies[each.policy]] }),
+      ...moduleOf('ip_restriction', each.ipRestriction, {
+        ip_policy_ids: [policies[each.policy]],
+        ...(each.mode !== 'default' && { mode: each.mode }),
+      }),
     }
     const tcp = { to: at === 2 ? '::1' : '127.0.0.1', port: node.tcpPorts.first + 2 * number + (at % 2) }
     await make(as, `${https.uri}/routes`, {
@@ -266,6 +271,12 @@ test('modules that are absent, disabled and enabled, with policies that are miss
   assert.deepEqual(seen, expected)
   const statuses = Object.groupBy(cases, (each) => expectedOf(each).status)
   assert.deepEqual(Object.keys(statuses), ['200', '307', '403', '503'])
+})
+
+test('an address module that warns is tried with policies that would refuse', () => {
+  const isThere = ({ ipRestriction, mode, policy }: Case) =>
+    ipRestriction === 'enabled' && mode === 'warn' && policy !== 'large'
+  assert.ok(accounts.some((_, number) => casesOf(number).some(isThere)))
 })
 
 test('an error in Lua is counted and logged by the node', async () => {

@@ -51,7 +51,7 @@ test('a review names the edges and routes where an address would be refused, and
   await impact.getByText('Unknown for 1 edge or route').waitFor()
   await letIn(edge.id)
   await reviewRemoval()
-  await impact.getByText('2 would be refused').waitFor()
+  await impact.getByText('1 would be refused').waitFor()
   await impact.getByText('at Orders').waitFor()
   assert.equal(await impact.getByText('Unknown').count(), 0)
   await bar.getByText('1 address newly refused').waitFor()

@@ -29,11 +29,13 @@ export function samplesOf(number: number, tcpPort = 10_000): Record<RecordKind, 
     failover: sample(`failover.${newId('bkdfo')}`, { account, backends: [backend], response }),
     response: sample(`response.${response}`, { status: 503, headers: [['Retry-After', '60']], body: 'back soon' }),
     tcp: sample(`tcp.${newId('edgtcp')}`, {
-      ...{ account, hostports: [`10.1.${number >> 8}.${number & 255}:${tcpPort}`], backend, policies: [policy] },
+      ...{ account, hostports: [`10.1.${number >> 8}.${number & 255}:${tcpPort}`], backend },
+      ...{ policies: [policy], policies_mode: 'warn' },
     }),
     https: sample(`https.${https}`, { hostports: [`${name}:443`] }),
     route: sample(`route.${newId('edghtsrt')}`, {
-      ...{ account, edge: https, match_type: 'path_prefix', match: '/a', backend, policies: [policy] },
+      ...{ account, edge: https, match_type: 'path_prefix', match: '/a', backend },
+      ...{ policies: [policy], policies_mode: 'warn' },
       ...{
         headers: { add: [['x-a', 'b']], remove: ['x-c'] },
         response_headers: { add: [['x-d', 'e']], remove: ['x-f'] },

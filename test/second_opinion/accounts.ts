@@ -185,7 +185,13 @@ function backendModule(world: World, { model }: Tenant, suits: typeof isForTcp):
   return world.random(12) ? { enabled: enabled(world.random), backend_id: pick(world.random, ids) } : null
 }
 const policiesModule = ({ random }: World, { model }: Tenant): object | null =>
-  random(2) ? { enabled: enabled(random), ip_policy_ids: some(random, [...model.policies.keys()], 1) } : null
+  random(2)
+    ? {
+        enabled: enabled(random),
+        mode: pick(random, ['enforce', 'enforce', 'warn']),
+        ip_policy_ids: some(random, [...model.policies.keys()], 1),
+      }
+    : null
 
 function headersModule({ random }: World): object | null {
   if (random(2)) return null

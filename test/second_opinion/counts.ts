@@ -25,7 +25,8 @@ export function createTally() {
     for (const id of ruleIds) add(hits, id)
     const target = counted.route ?? counted.edge
     // Of IP policies: filters have no part in /ip_activity.
-    if (counted.reason === 'policy' || counted.reason === 'restriction') add(refused, target)
+    const isOfPolicies = counted.reason === 'policy' || counted.reason === 'restriction'
+    if (counted.outcome === 'refused' && isOfPolicies) add(refused, target)
     if (warnings) add(warned, served ?? target, warnings)
   }
   return {

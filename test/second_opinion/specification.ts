@@ -18,7 +18,7 @@ export type Restriction = { id: string; enforced: boolean; ip_policy_ids: string
 type HeadersModule = Module<{ add: Record<string, string>; remove: string[] }>
 export type Filter = { allow: string[]; deny: string[]; mode: 'enforce' | 'warn' }
 export type Rewrite = { strip_prefix: string | null; add_prefix: string | null; host: string | null }
-type IpModule = Module<{ ip_policy_ids: string[] }>
+type IpModule = Module<{ ip_policy_ids: string[]; mode: 'enforce' | 'warn' }>
 export type Route = {
   id: string
   match_type: 'exact_path' | 'path_prefix'
@@ -90,7 +90,7 @@ export type Expected = {
   served?: string
   /** Rules that decided: one for the module, one for each restriction, and one for another spelling that refused. */
   hits: string[]
-  /** Restrictions that would have refused it, if they were enforced; even if something else refuses it. */
+  /** Restrictions and modules that would have refused it, if they were enforced; even if something else refuses it. */
   warnings: number
 }
 
@@ -154,7 +154,10 @@ function evaluate(
       verdict.warned ??= { ...counted, ...by }
     }
   }
-  if (module?.enabled) step(module.ip_policy_ids, { outcome: 'refused', reason: 'policy' }, true)
+  if (module?.enabled) {
+    const isEnforced = module.mode === 'enforce'
+    step(module.ip_policy_ids, { outcome: isEnforced ? 'refused' : 'warned', reason: 'policy' }, isEnforced)
+  }
   for (const { id, enforced, ip_policy_ids } of account.restrictions)
     step(
       ip_policy_ids,
@@ -162,7 +165,7 @@ function evaluate(
       enforced,
     )
   for (const { route, ip_restriction } of variants)
-    if (ip_restriction?.enabled && !verdict.refused)
+    if (ip_restriction && !verdict.refused)
       step(ip_restriction.ip_policy_ids, { outcome: 'refused', reason: 'policy', route }, true, true)
   return verdict
 }
@@ -191,8 +194,10 @@ export function nameOfHost(host: string): string | undefined {
 // Routes
 
 const loose = (path: string) => path.toLowerCase().replace(/(?<=.)\/+$/, '')
+/** One that only warns says nothing about other spellings. */
+const refuses = (module: IpModule) => module?.enabled === true && module.mode === 'enforce'
 const isRestricted = ({ ip_restriction, path_variants }: Route) =>
-  Boolean(ip_restriction?.enabled) && path_variants === 'restrict'
+  refuses(ip_restriction) && path_variants === 'restrict'
 
 /** exact_path takes precedence over path_prefix, and the longest prefix wins. */
 const weight = ({ match_type, match }: Route) => match.length + (match_type === 'exact_path' ? 0.5 : 0)
@@ -203,7 +208,7 @@ export const findRoute = (routes: readonly Route[], path: string) =>
 /** The routes whose policies must allow the request, besides the one that serves it. */
 function guards({ routes }: HttpsEdge, path: string, served: Route): Route[] {
   const asked = new Set<Route>()
-  if (routes.some(({ ip_restriction }) => ip_restriction?.enabled))
+  if (routes.some(({ ip_restriction }) => refuses(ip_restriction)))
     for (const reading of readings(path)) {
       const asItStands = findRoute(routes, reading)
       const restricted = routes.filter(

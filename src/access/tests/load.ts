@@ -2,6 +2,7 @@ import { type Db, many } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { compilePolicy } from '../../kernel/ip/ranges.ts'
+import { refusing } from '../module_mode.ts'
 import { type RestrictionType, rulesAbout, toRule } from '../policies.ts'
 import type { RouteMatch } from './route_of_path.ts'
 
@@ -29,7 +30,7 @@ export const loadTests = (db: Db, accountId: Uuid, condition: SqlFragment) =>
     sql`select ${testColumns} from access_tests t where t.account_id = ${accountId} and ${condition} order by t.id`,
   )
 
-/** A TCP edge or a route, with the policies of its ip_restriction module; null if it has none that is enabled. */
+/** A TCP edge or a route, with the policies of its ip_restriction module; null if it has none that refuses. */
 export type Target = RouteMatch & { test: Uuid; kind: 'tcp' | 'route'; policies: Uuid[] | null }
 
 /**
@@ -49,10 +50,10 @@ export const loadTargets = (db: Db, accountId: Uuid, tests: readonly AccessTestR
         and case named.kind when 'route' then e.parent_id = named.parent_id else e.id = named.id end
       left join lateral (
         select array(select p.ip_policy_id from edge_module_policies p
-                     where p.account_id = i.account_id and p.edge_id = i.edge_id and p.module = i.module
+                     where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module
                      order by p.position) as policies
-        from edge_modules i
-        where i.account_id = e.account_id and i.edge_id = e.id and i.module = 'ip_restriction' and i.enabled) m on true
+        from edge_modules m
+        where m.account_id = e.account_id and m.edge_id = e.id and ${refusing}) m on true
     where e.kind = 'tcp' or e.match ~ '[%;]|//|/\.' or starts_with(lower(t.path) || '/', lower(rtrim(e.match, '/')))`,
   )
 

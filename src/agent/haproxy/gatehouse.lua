@@ -327,13 +327,16 @@ local function valueWith(...)
   return table.concat(patterns, '|') .. '$'
 end
 
--- '<source in hex>|<value of an edge or route>': what asks to be let through. False when it cannot be read.
+-- '<source in hex>|<value of an edge or route>': what asks to be let through. With ? before them, its policies only warn. False
+-- when it cannot be read.
 local casePattern = '^(%x+)|' .. valueWith('target', 'account', 'policies')
 local caseOf = remembered(8 * megabyte, function(input)
   local source, target, account, set = input:match(casePattern)
   source = source and plainSource(source)
   if not source then return false end
-  return { source = source, target = target, account = account, set = set ~= 'open' and parseSet(set) }
+  local isEnforced = sub(set, 1, 1) ~= '?'
+  if not isEnforced then set = sub(set, 2) end
+  return { source = source, target = target, account = account, isEnforced = isEnforced, set = set ~= 'open' and parseSet(set) }
 end)
 
 -- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only, or 'none'. False when it cannot be read.
@@ -357,8 +360,14 @@ local function decide(input)
   local source, refusedBy, allowedBy, warnings = case.source, nil, nil, ''
   if case.set then
     local isAllowed, rules, policy = allows(case.set, source)
-    local by = '-:' .. policy .. ':' .. (countDecision(rules, source, isAllowed and 'a' or 'r') or '-')
-    if isAllowed then allowedBy = by else refusedBy = by end
+    local by = '-:' .. policy .. ':' .. (countDecision(rules, source, isAllowed and 'a' or case.isEnforced and 'r' or 'w') or '-')
+    if not isAllowed and not case.isEnforced then
+      warnings = ' ?' .. by
+    elseif not isAllowed then
+      refusedBy = by
+    elseif case.isEnforced then
+      allowedBy = by
+    end
   end
   -- What is not known of an account might refuse: without its entry it is shut.
   local text = restrictions:lookup(case.account)
@@ -392,7 +401,8 @@ local routePattern = '^' .. valueWith('target', 'depth', 'variants', 'policies')
 local routeOf = remembered(8 * megabyte, function(entry)
   local target, depth, variants, set = entry:match(routePattern)
   if not target then return false end
-  return { target = target, depth = tonumber(depth), isGuarded = variants == '-', set = set ~= 'open' and parseSet(set) }
+  local isRestricted = set ~= 'open' and sub(set, 1, 1) ~= '?'
+  return { target = target, depth = tonumber(depth), isGuarded = variants == '-', set = isRestricted and parseSet(set) }
 end)
 local function refusal(entry, source)
   local route = routeOf(entry)

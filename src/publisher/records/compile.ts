@@ -1,3 +1,4 @@
+import { modeOf } from '../../access/module_mode.ts'
 import { type Db, type DbPool, many } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { blobName, type Cut, hashOfAllInSlices, type Layout, piecesWithHeader } from '../../distribution/pieces.ts'
@@ -118,8 +119,12 @@ const tcpBackendOf = (row: CompiledEdge): TcpRecord['backend'] => {
   const id = backendOf(row)
   return id === null || isId('bkdhr', id) ? null : id
 }
-const policiesOf = (row: CompiledEdge) =>
-  enabled(row, 'ip_restriction')?.policy_ids.map((id) => toId('ipp', id)) ?? null
+function policiesOf(row: CompiledEdge): Pick<TcpRecord, 'policies' | 'policies_mode'> {
+  const module = enabled(row, 'ip_restriction')
+  if (!module) return { policies: null }
+  const policies = module.policy_ids.map((id) => toId('ipp', id))
+  return { policies, ...(modeOf(module) === 'warn' && { policies_mode: 'warn' }) }
+}
 
 function headersOf(row: CompiledEdge, name: 'request_headers' | 'response_headers'): RouteRecord['headers'] {
   const headers = enabled(row, name)?.settings as HeaderOperations | undefined
@@ -153,7 +158,7 @@ const compilers: Record<RecordKind, Compiler> = {
           account: toId('ac', row.account_id),
           hostports: row.hostports,
           backend: tcpBackendOf(row),
-          policies: policiesOf(row),
+          ...policiesOf(row),
         }
         return [row.id, { value }]
       }),
@@ -176,7 +181,7 @@ const compilers: Record<RecordKind, Compiler> = {
           match_type: row.match_type,
           match: row.match,
           backend: backendOf(row),
-          policies: policiesOf(row),
+          ...policiesOf(row),
           headers: headersOf(row, 'request_headers'),
           ...(response_headers && { response_headers }),
           ...settingsOf(row),

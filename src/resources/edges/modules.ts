@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { defaultMode, type ModuleMode, modeOf, moduleModes } from '../../access/module_mode.ts'
 import { Id, Ref } from '../../http/wire.ts'
 import { backendPrefixes } from '../../kernel/edge/backends.ts'
 import {
@@ -127,6 +128,14 @@ const filterModule = (described: {
   })
 }
 
+const IpRestrictionModeField = Type.Unsafe<ModuleMode>({
+  type: 'string',
+  enum: [...moduleModes],
+  'x-default': defaultMode,
+  description:
+    'With `enforce`, addresses that the policies do not allow are refused. With `warn` they are let in and recorded as warned.',
+})
+
 const rateLimitFields = {
   requests: Type.Integer({
     minimum: 1,
@@ -241,16 +250,21 @@ export const modules = {
   ip_restriction: define({
     title: 'IpRestrictionModule',
     on: ['tcp', 'route'],
-    body: { ip_policy_ids: IpPolicyIds },
+    body: { ip_policy_ids: IpPolicyIds, mode: Type.Optional(IpRestrictionModeField) },
     shape: {
+      mode: IpRestrictionModeField,
       ip_policy_ids: Type.Array(Id('ipp'), { description: 'In the order they were sent.' }),
       ip_policies: Type.Array(Ref, { description: 'The same policies as references.' }),
     },
-    toStored: ({ ip_policy_ids }) => ({ policyIds: ip_policy_ids }),
+    toStored: ({ ip_policy_ids, mode = defaultMode }) => ({ policyIds: ip_policy_ids, settings: { mode } }),
     hold: (tx, caller, { policyIds }, prefix) => holdIpPolicies(tx, caller, policyIds, prefix),
     show(stored, uri) {
       const ids = stored.policy_ids.map((uuid) => toId('ipp', uuid))
-      return { ip_policy_ids: ids, ip_policies: ids.map((id) => ({ id, uri: uri(`/ip_policies/${id}`) })) }
+      return {
+        mode: modeOf(stored),
+        ip_policy_ids: ids,
+        ip_policies: ids.map((id) => ({ id, uri: uri(`/ip_policies/${id}`) })),
+      }
     },
   }),
 

@@ -1,3 +1,4 @@
+import { refusing } from '../../access/module_mode.ts'
 import { violates } from '../../db/failures.ts'
 import { type Db, later, many, maybeOne, one, run } from '../../db/pool.ts'
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
@@ -225,12 +226,12 @@ export const findTarget = (db: Db, { accountId }: Account, id: Id) =>
     sql`select id, kind, parent_id from edges where account_id = ${accountId} and id = ${toUuid(id)}`,
   )
 
-/** TCP edges and routes that have a policy in their `ip_restriction` module, with all its policies, if it is enabled. */
+/** TCP edges and routes that have a policy in their `ip_restriction` module, if it is enabled, with all its policies. */
 export const listRestrictedBy = (db: Db, { accountId }: Account, policyId: Uuid) =>
-  many<Target & { kind: 'tcp' | 'route'; policy_ids: Uuid[] }>(
+  many<Target & { kind: 'tcp' | 'route'; enforced: boolean; policy_ids: Uuid[] }>(
     db,
     sql`
-    select e.id, e.kind, e.parent_id, array(
+    select e.id, e.kind, e.parent_id, ${refusing} as enforced, array(
       select p.ip_policy_id from edge_module_policies p
       where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module order by p.position) as policy_ids
     from edge_module_policies using_it
@@ -241,17 +242,16 @@ export const listRestrictedBy = (db: Db, { accountId }: Account, policyId: Uuid)
     order by e.id`,
   )
 
-/** The policies of the `ip_restriction` module, and their revisions. Undefined when there is none, or it is disabled. */
-export const findModulePolicies = async (db: Db, { accountId }: Account, id: Uuid) =>
-  (
-    await maybeOne<{ policies: { id: Uuid; revision: number }[] }>(
-      db,
-      sql`
-      select coalesce((
+type AttachedModule = { enforced: boolean; policies: { id: Uuid; revision: number }[] }
+/** The `ip_restriction` module with its policies and their revisions. Undefined when there is none, or it is disabled. */
+export const findModulePolicies = (db: Db, { accountId }: Account, id: Uuid) =>
+  maybeOne<AttachedModule>(
+    db,
+    sql`
+      select ${refusing} as enforced, coalesce((
         select json_agg(json_build_object('id', i.id, 'revision', i.revision) order by p.position)
         from edge_module_policies p join ip_policies i on i.account_id = p.account_id and i.id = p.ip_policy_id
         where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module), '[]') as policies
       from edge_modules m
       where m.account_id = ${accountId} and m.edge_id = ${id} and m.module = 'ip_restriction' and m.enabled`,
-    )
-  )?.policies
+  )

@@ -21,7 +21,7 @@ export async function checkAddress({ db, caller, evaluate, body, uri }: Checking
   const { type = 'endpoints', ip } = body
   const target = await targetOf(db, caller, body)
   const address = parseAddress(ip)
-  const module = target && (await evaluate.byPolicies(caller, () => findModulePolicies(db, caller, target.id), address))
+  const module = target && (await evaluate.byModule(caller, () => findModulePolicies(db, caller, target.id), address))
   const decisions = await evaluate(caller, type, address)
 
   const rangeOf = await rangesOf(db, caller, [...(module ? [module] : []), ...decisions])
@@ -40,7 +40,7 @@ export async function checkAddress({ db, caller, evaluate, body, uri }: Checking
       by: 'module',
       ip_restriction: null,
       target: refsOf(target, uri).target,
-      enforced: true,
+      enforced: module.enforced,
       allowed: module.allowed,
       policies: policiesOf(module),
     })

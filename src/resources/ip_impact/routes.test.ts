@@ -159,7 +159,7 @@ test('for edges and routes, impact shows where an address was seen, by modules a
   const { traffic } = await impactOf(admin, policy, 'allow 11.0.0.0/8')
   assert.equal(traffic.length, 1)
   const [{ by, type, used_by, addresses, newly_allowed }] = traffic
-  assert.deepEqual([by, type, addresses], ['module', 'endpoints', 3])
+  assert.deepEqual([by, type, addresses], ['module', 'endpoints', 2])
   assert.deepEqual(used_by.map(({ id }: { id: string }) => id).sort(), [edge.id, route.id].sort())
   assert.deepEqual(
     newly_allowed.addresses
@@ -212,9 +212,10 @@ test('addresses that an edge or route let in are evaluated, once each, and where
       lastAt: Date.now(),
     },
   ])
-  assert.deepEqual(await known(), ['some', [silent.id], 3])
+  // One of them was let in at two places.
+  assert.deepEqual(await known(), ['some', [silent.id], 2])
   const [{ newly_refused, addresses }] = (await impactOf(admin, policy, 'allow 10.0.0.1')).traffic
-  assert.equal(addresses, 3)
+  assert.equal(addresses, 2)
   assert.deepEqual(
     newly_refused.addresses.map(({ ip, target }: { ip: string; target: { id: string } }) => [ip, target.id]),
     [['10.0.0.2', edge.id]],
@@ -226,6 +227,32 @@ test('addresses that an edge or route let in are evaluated, once each, and where
   const [onAll] = (await impactOf(admin, wide, 'allow 10.0.0.2')).traffic
   assert.deepEqual([onAll.by, onAll.let_in_known, onAll.unknown_at], ['restriction', 'some', []])
   assert.deepEqual(ipsOf(onAll.newly_refused), ['10.0.0.1'])
+})
+
+test('modules that only warn have an entry of their own, in which the restrictions of the account do not count', async () => {
+  const admin = await plane.newAccount()
+  const policy = await policyWith(admin, 'allow 10.0.0.0/8')
+  const module = (mode: string) => ({ ip_restriction: { ip_policy_ids: [policy], mode } })
+  const [strict, trial] = [await newTcpEdge(admin, module('enforce')), await newTcpEdge(admin, module('warn'))]
+  await restrict(admin, {
+    ...{ type: 'endpoints', enforced: true },
+    ip_policy_ids: [await policyWith(admin, 'deny 10.0.0.1', 'allow 10.0.0.2')],
+  })
+  const letIn = (id: string, ip: string) =>
+    ({ targetId: toUuid(id as `edgtcp_${string}`), ip, outcome: 'allowed', at: Date.now() }) as const
+  await writeOutcomes(
+    plane.db,
+    [strict.id, trial.id].flatMap((id) => [letIn(id, '10.0.0.1'), letIn(id, '10.0.0.2')]),
+  )
+  const { traffic } = await impactOf(admin, policy)
+  type Row = { enforced: boolean; used_by: { id: string }[]; newly_refused: { addresses: { ip: string }[] } }
+  assert.deepEqual(
+    traffic.map((row: Row) => [row.enforced, row.used_by[0]?.id, ipsOf(row.newly_refused)]),
+    [
+      [true, strict.id, ['10.0.0.2']],
+      [false, trial.id, ['10.0.0.1', '10.0.0.2']],
+    ],
+  )
 })
 
 test('impact knows all callers of the API, and none of those that agents ask about', async () => {

@@ -20,9 +20,11 @@ const Flipped = Closed(
 )
 const Flips = Closed(
   {
-    total: Type.Integer(),
+    total: Type.Integer({
+      description: 'Number of addresses. One that was seen at several edges and routes counts once.',
+    }),
     addresses: Type.Array(Flipped, {
-      description: `At most ${maxListed}, most recent first. Empty for callers who are not admins, because addresses are personal data.`,
+      description: `At most ${maxListed}, most recent first; for a module, one entry for each edge or route. Empty for callers who are not admins, because addresses are personal data.`,
     }),
   },
   { title: 'FlippedAddresses' },
@@ -63,7 +65,7 @@ export const Impact = Closed(
             description: `For modules: the edges and routes that have not reported any address that they let in, so that it is not known which they would newly refuse. At most ${maxListed}.`,
           }),
           looked_at: Type.String({ description: 'Which addresses were evaluated, in one sentence.' }),
-          addresses: Type.Integer({ description: 'Number of addresses evaluated.' }),
+          addresses: Type.Integer({ description: 'Number of addresses evaluated, each counted once.' }),
           newly_refused: Flips,
           newly_allowed: Flips,
         },

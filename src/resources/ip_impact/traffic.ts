@@ -1,4 +1,9 @@
-import { type LastSeen, listLastSeen, listLastSeenAtModules } from '../../access/evidence/last_seen.ts'
+import {
+  type LastSeen,
+  listLastSeen,
+  listLastSeenAtModules,
+  type SeenAtModule,
+} from '../../access/evidence/last_seen.ts'
 import { type RestrictionOutline, type RestrictionType, restrictionTypes } from '../../access/policies.ts'
 import { flipsOf, type WhatIf, type WhatIfOf } from '../../access/what_if.ts'
 import type { Db } from '../../db/pool.ts'
@@ -70,37 +75,49 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
   return traffic
 }
 
-/** Edges and routes that have the policy in their module: there the account's restrictions count as well. */
+/** One entry for the edges and routes that have the policy in their module and refuse, and one for those that only warn. */
 export async function impactOnModules(question: Question): Promise<Traffic[]> {
-  const { db, caller, policyId, since, restrictions, decidersOf, uri } = question
+  const { db, caller, policyId, since } = question
   const modules = await listRestrictedBy(db, caller, policyId)
   if (modules.length === 0) return []
+  const seen = await listLastSeenAtModules(db, caller, policyId, since, maxTried)
+  const traffic: Traffic[] = []
+  for (const enforced of [true, false]) {
+    const using = modules.filter((each) => each.enforced === enforced)
+    if (using.length > 0) traffic.push(await onModules(question, using, seen, enforced))
+  }
+  return traffic
+}
+
+/** The account's restrictions count as well where something can be refused. */
+async function onModules(
+  question: Question,
+  modules: Awaited<ReturnType<typeof listRestrictedBy>>,
+  seen: readonly SeenAtModule[],
+  enforced: boolean,
+): Promise<Traffic> {
+  const { restrictions, decidersOf, uri } = question
   const refs = new Map(modules.map((row) => [row.id, refsOf(row, uri).target]))
   const setsOf = new Map(modules.map((row) => [row.id, row.policy_ids]))
-  const account = decidersFor(restrictions, 'endpoints')
+  const account = enforced ? decidersFor(restrictions, 'endpoints') : []
   const deciders = new Map<Ref, WhatIf>()
   const sightings: (Sighting & { target: Ref })[] = []
-  for (const { edgeId, ...seen } of await listLastSeenAtModules(db, caller, policyId, since, maxTried)) {
+  for (const { edgeId, ...sighting } of seen) {
     const [target, set] = [refs.get(edgeId), setsOf.get(edgeId)]
-    // Its module was changed between the two queries.
+    // It is in the other entry, or its module was changed between the two queries.
     if (!target || !set) continue
     if (!deciders.has(target)) deciders.set(target, await decidersOf([{ enforced: true, policies: set }, ...account]))
-    sightings.push({ ...seen, target })
+    sightings.push({ ...sighting, target })
   }
   const flips = flipsOf(sightings, ({ target }) => deciders.get(target) as WhatIf)
   const used_by = [...refs.values()].slice(0, maxListed)
   const known = new Set(sightings.filter(({ letIn }) => letIn).map(({ target }) => target))
-  return [
-    {
-      type: 'endpoints',
-      by: 'module',
-      enforced: true,
-      used_by,
-      let_in_known: known.size > 0 ? 'some' : 'none',
-      unknown_at: [...refs.values()].filter((ref) => !known.has(ref)).slice(0, maxListed),
-      ...shown(question, 'endpoints', sightings, flips),
-    },
-  ]
+  return {
+    ...{ type: 'endpoints', by: 'module', enforced, used_by },
+    let_in_known: known.size > 0 ? 'some' : 'none',
+    unknown_at: [...refs.values()].filter((ref) => !known.has(ref)).slice(0, maxListed),
+    ...shown(question, 'endpoints', sightings, flips),
+  }
 }
 
 /** How much is known of those who were let in, and who could be newly refused. */
@@ -117,7 +134,7 @@ function shown(
   { refused, allowed }: Record<'refused' | 'allowed', readonly Sighting[]>,
 ) {
   const list = (flipped: readonly Sighting[]) => ({
-    total: flipped.length,
+    total: countAddresses(flipped),
     addresses: (caller.role === 'admin' ? flipped.slice(0, maxListed) : []).map(
       ({ address, at, letIn: _, ...seen }) => ({
         ip: formatAddress(address),
@@ -128,8 +145,12 @@ function shown(
   })
   return {
     looked_at: lookedAt[type],
-    addresses: sightings.length,
+    addresses: countAddresses(sightings),
     newly_refused: list(refused),
     newly_allowed: list(allowed),
   }
 }
+
+/** One that was seen at several edges and routes is one address. */
+const countAddresses = (sightings: readonly Sighting[]): number =>
+  new Set(sightings.map(({ address }) => formatAddress(address))).size

@@ -176,8 +176,8 @@ const toDeciding = ({ enforced, ip_policies }: Fields): Deciding => ({
 })
 
 function toModule(module: unknown): readonly string[] | undefined {
-  const { enabled, ip_policies } = (module ?? { enabled: false }) as Fields
-  return enabled === false ? undefined : idsOf(ip_policies)
+  const { enabled, mode, ip_policies } = (module ?? { enabled: false }) as Fields
+  return enabled === false || mode === 'warn' ? undefined : idsOf(ip_policies)
 }
 
 const idOf = (ref: unknown): string => String((ref as { id?: unknown } | undefined)?.id)

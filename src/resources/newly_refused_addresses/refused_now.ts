@@ -1,4 +1,4 @@
-import type { Attached, Evaluate, Verdict } from '../../access/decisions.ts'
+import type { AttachedModule, Evaluate, Verdict } from '../../access/decisions.ts'
 import { noTarget, type OutcomeRow } from '../../access/evidence/address_outcomes.ts'
 import { refusalIn } from '../../access/refusal.ts'
 import type { DbPool } from '../../db/pool.ts'
@@ -26,7 +26,7 @@ type Refuser = {
 /** Decides about each address as the service, or an edge, does now. */
 export function createRefuser(db: DbPool, caller: Caller, evaluate: Evaluate): Refuser {
   const targets = new Map<Uuid, TargetRow | undefined>()
-  const modules = new Map<Uuid, Attached | undefined>()
+  const modules = new Map<Uuid, AttachedModule | undefined>()
 
   /** Reads the target's module for its first address, and again when it has changed since. */
   async function moduleVerdict(id: Uuid, address: ReturnType<typeof parseAddress>) {
@@ -36,7 +36,7 @@ export function createRefuser(db: DbPool, caller: Caller, evaluate: Evaluate): R
       isKnown = false
       return modules.get(id)
     }
-    return evaluate.byPolicies(caller, read, address)
+    return evaluate.byModule(caller, read, address)
   }
 
   const refusalOf = async ({ type, target_id, ip }: OutcomeRow): Promise<RefusedNow | undefined> => {
@@ -46,7 +46,7 @@ export function createRefuser(db: DbPool, caller: Caller, evaluate: Evaluate): R
     const target = row && { ...row, publicId: toId(row.kind === 'tcp' ? 'edgtcp' : 'edghtsrt', row.id) }
     const address = parseAddress(ip)
     const module = isAtEdge ? await moduleVerdict(target_id, address) : undefined
-    if (module && !module.allowed) return { target, restrictionId: undefined, verdict: module }
+    if (module?.enforced && !module.allowed) return { target, restrictionId: undefined, verdict: module }
     const refusal = refusalIn(await evaluate(caller, type, address))
     return refusal && { target, restrictionId: refusal.restrictionId, verdict: refusal }
   }

@@ -1,3 +1,4 @@
+import { refusing } from '../../access/module_mode.ts'
 import { loadOutline, type RestrictionOutline } from '../../access/policies.ts'
 import { type Db, many, maybeOne } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
@@ -59,7 +60,7 @@ export const restrictionsOf = async (db: Db, { accountId }: Account): Promise<Re
   (await loadOutline(db, accountId)).restrictions
 
 export type ModuleRow = { edge_id: Uuid; policy_ids: Uuid[] }
-/** The policies of enabled `ip_restriction` modules. */
+/** The policies of `ip_restriction` modules that refuse. */
 export const listModules = (db: Db, { accountId }: Account, targets: readonly Uuid[]) =>
   many<ModuleRow>(
     db,
@@ -68,7 +69,7 @@ export const listModules = (db: Db, { accountId }: Account, targets: readonly Uu
       select p.ip_policy_id from edge_module_policies p
       where p.account_id = m.account_id and p.edge_id = m.edge_id and p.module = m.module order by p.position) as policy_ids
     from edge_modules m
-    where m.account_id = ${accountId} and m.edge_id = any(${targets}::uuid[]) and m.module = 'ip_restriction' and m.enabled`,
+    where m.account_id = ${accountId} and m.edge_id = any(${targets}::uuid[]) and ${refusing}`,
   )
 
 type RuleRow = { cidr: string; allow: boolean; expires_at: string | null }

@@ -19,7 +19,7 @@ const Outcome = Type.Unsafe<(typeof requestOutcomes)[number]>({
   type: 'string',
   enum: [...requestOutcomes],
   description:
-    'refused: by IP policies. warned: a restriction or a rate limit that is not enforced would have refused it. limited: too many at once, or more than the rate limit of the route. failed: by the edge, the upstream or the client; see reason.',
+    'refused: by IP policies. warned: a restriction or a module of the edge or route that only warns would have refused it. limited: too many at once, or more than the rate limit of the route. failed: by the edge, the upstream or the client; see reason.',
 })
 
 export const Request = Closed(

@@ -203,6 +203,7 @@ function RouteSummary({ route }: { route: Route }) {
             {ip_restriction.ip_policies
               .map((policy) => policies?.find(({ id }) => id === policy.id)?.description ?? policy.id)
               .join(', ')}
+            {ip_restriction.mode === 'warn' && <span className="soft">warns only</span>}
           </span>
         ) : (
           <span className="soft">Open</span>

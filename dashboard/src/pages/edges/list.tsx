@@ -1,5 +1,6 @@
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
+import { refuses } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { rankOf, type Status, StatusCell } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
@@ -42,7 +43,7 @@ export function listed(https: readonly Shapes['HttpsEdge'][], tcp: readonly Shap
   return [
     ...https.map((edge): ListedEdge => {
       const routes = edge.routes.map(({ match }) => match)
-      const restricted = edge.routes.filter(({ ip_restriction }) => ip_restriction?.enabled).length
+      const restricted = edge.routes.filter(({ ip_restriction }) => refuses(ip_restriction)).length
       return {
         ...common(edge),
         kind: 'https',
@@ -53,7 +54,7 @@ export function listed(https: readonly Shapes['HttpsEdge'][], tcp: readonly Shap
       }
     }),
     ...tcp.map((edge): ListedEdge => {
-      const isRestricted = edge.ip_restriction?.enabled ?? false
+      const isRestricted = refuses(edge.ip_restriction)
       return {
         ...common(edge),
         kind: 'tcp',

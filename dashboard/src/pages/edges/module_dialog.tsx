@@ -10,7 +10,7 @@ import { ProblemNote } from '../../ui/problem.tsx'
 export type ModulePlace = { name: string; edgeId: string; routeId?: string }
 type Bodies = {
   backend: { backend_id: string; enabled: boolean }
-  ip_restriction: { ip_policy_ids: string[]; enabled: boolean }
+  ip_restriction: { ip_policy_ids: string[]; mode: Shapes['IpRestrictionModule']['mode']; enabled: boolean }
   request_headers: Headers
   response_headers: Headers
   user_agent_filter: Shapes['UserAgentFilterModule']

@@ -81,18 +81,30 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
           {index > 0 && ' and '}
           <Link to={`/policies/${id}`}>{policies?.find((policy) => policy.id === id)?.description ?? id}</Link>
         </span>
-      ))}
+      ))}{' '}
+      {module?.enabled && module.mode === 'warn' && <Badge tone="warned">Warns only</Badge>}
     </ModuleRow>
   )
 }
 
 type EditProps = { place: ModulePlace; module: Restriction; onClose: () => void }
 
+type Effect = 'enforce' | 'warn' | 'off'
+const effects: { value: Effect; label: string }[] = [
+  { value: 'enforce', label: 'Refuse them' },
+  { value: 'warn', label: 'Warn only: let them in, and note it' },
+  { value: 'off', label: 'Let them in, without a note' },
+]
+const toEffect = (module: Restriction): Effect => (module?.enabled === false ? 'off' : (module?.mode ?? 'enforce'))
+
 function EditRestrictionModule({ place, module, onClose }: EditProps) {
   const { values, set, isDirty } = useDraft({
     ip_policy_ids: module?.ip_policies.map(({ id }) => id) ?? [],
-    enabled: module?.enabled ?? true,
+    effect: toEffect(module),
   })
+  const { ip_policy_ids, effect } = values
+  // What it did before it was off is kept.
+  const mode = effect === 'off' ? (module?.mode ?? 'enforce') : effect
   return (
     <ModuleDialog
       title={`Allowed addresses of ${place.name}`}
@@ -100,13 +112,11 @@ function EditRestrictionModule({ place, module, onClose }: EditProps) {
       module="ip_restriction"
       isSet={module !== null}
       isDirty={isDirty}
-      body={values.ip_policy_ids.length ? values : undefined}
+      body={ip_policy_ids.length ? { ip_policy_ids, mode, enabled: effect !== 'off' } : undefined}
       onClose={onClose}
     >
-      <PolicyPicker name="ip_policy_ids" chosen={values.ip_policy_ids} onChange={set('ip_policy_ids')} />
-      <Switch isSelected={values.enabled} onChange={set('enabled')}>
-        Refuse all other addresses
-      </Switch>
+      <PolicyPicker name="ip_policy_ids" chosen={ip_policy_ids} onChange={set('ip_policy_ids')} />
+      <Choice label="All other addresses" name="mode" value={effect} onChange={set('effect')} options={effects} />
     </ModuleDialog>
   )
 }

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
-import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
+import { refuses, type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
 import { Loaded } from '../../ui/loading.tsx'
@@ -83,7 +83,7 @@ function useOwnPolicies(): Own | undefined {
   const tcp = useQuery(queries.tcpEdges()).data
   if (!https || !tcp) return undefined
   const places = [...https.flatMap(({ routes }) => routes), ...tcp]
-  return { guarded: places.filter(({ ip_restriction }) => ip_restriction?.enabled).length, all: places.length }
+  return { guarded: places.filter(({ ip_restriction }) => refuses(ip_restriction)).length, all: places.length }
 }
 
 type Restricted = { restrictions: readonly Restriction[]; own: Own | undefined }

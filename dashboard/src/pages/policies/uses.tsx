@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { Link } from 'react-router'
 import { queries } from '../../api/queries.ts'
-import { traffic } from '../../traffic.ts'
+import { refuses, traffic } from '../../traffic.ts'
 import { Badge } from '../../ui/badge.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
 import { Empty } from '../../ui/states.tsx'
@@ -33,13 +33,13 @@ export function useUsesOf(): ((policyId: string) => Use[]) | undefined {
     }
     for (const { id, description, hostports, ip_restriction } of tcp) {
       const name = description ?? (hostports.join(', ') || id)
-      const isEnforced = ip_restriction?.enabled ?? false
+      const isEnforced = refuses(ip_restriction)
       note(ip_restriction, { to: `/edges/${id}`, name, how: 'TCP edge', isEnforced })
     }
     for (const { id, hostports, routes } of https)
       for (const { match, ip_restriction } of routes) {
         const name = `${hostports[0] ?? id}${match}`
-        const isEnforced = ip_restriction?.enabled ?? false
+        const isEnforced = refuses(ip_restriction)
         note(ip_restriction, { to: `/edges/${id}`, name, how: 'Route', isEnforced })
       }
     return (policyId) => byPolicy.get(policyId) ?? []

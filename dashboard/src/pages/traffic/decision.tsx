@@ -60,7 +60,8 @@ function Decider({ request, names }: Props) {
           <Place edge={edge} route={route} names={names} />
         )}
         <span className="fine">
-          {ip_restriction ? (outcome === 'warned' ? 'warns only' : 'enforced') : 'own policies, enforced'}
+          {ip_restriction ? '' : 'own policies, '}
+          {outcome === 'warned' ? 'warns only' : 'enforced'}
         </span>
       </p>
       <div className="said">

@@ -62,7 +62,7 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
     bytesOut: positive(of('bytesOut')) ?? 0,
     upstream: upstreamOf(of('address'), of('port')),
     outcome: isWarned ? 'warned' : outcome,
-    reason: isWarned ? (warning ?? null) : reason,
+    reason: isWarned ? (warning ?? (decider?.restriction === null ? 'policy' : null)) : reason,
     restriction: decider?.restriction ?? null,
     policy: decider?.policy ?? null,
     rule: decider?.rule ?? null,
@@ -88,14 +88,16 @@ type Decision = {
   allowedBy?: Decider | undefined
   warnedBy: Decider[]
   /** The first module that would have refused. */
-  warning?: (typeof requestReasons.warned)[number] | undefined
+  warning?: ModuleWarning | undefined
 }
+type ModuleWarning = Exclude<(typeof requestReasons.warned)[number], 'policy'>
+const warnings = requestReasons.warned.filter((name): name is ModuleWarning => name !== 'policy')
 /** 'open', 'shut', and who said so: see `decide` and `verdict` in gatehouse.lua. */
 function readDecision(text: string, firstPolicy: string): Decision {
   if (text === '-') return { warnedBy: [] }
   const [word, ...all] = text.split(' ')
-  const warning = requestReasons.warned.find((name) => all.includes(moduleWarning(name)))
-  const deciders = all.filter((each) => !requestReasons.warned.some((name) => each === moduleWarning(name)))
+  const warning = warnings.find((name) => all.includes(moduleWarning(name)))
+  const deciders = all.filter((each) => !warnings.some((name) => each === moduleWarning(name)))
   const read = (mark: string) => deciders.filter((each) => each.startsWith(mark)).map(deciderOf)
   const [refusedBy = word === 'shut' ? noDecider : undefined] = read('!')
   const named = deciders.find((each) => each.startsWith('+'))

@@ -89,6 +89,9 @@ export const withHeaders = 'h'
 /** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
 export const ignoresVariants = 'i'
 
+/** Stands before the policies of an edge or route that only warns. No policy has such an id, so nothing else can ask them. */
+export const onlyWarns = '?'
+
 /** What stands under `websocket` of a route that refuses them. */
 export const noWebsocket = 'n'
 
@@ -127,12 +130,12 @@ export function difference(before: readonly Entry[], after: readonly Entry[]): {
 
 // biome-ignore lint/suspicious/noExplicitAny: each reads the value of its own kind, and entriesOf refuses what it throws on.
 const compilers: Record<string, (id: string, value: any) => Entry[]> = {
-  tcp(id, { hostports, account, backend, policies }: TcpRecord) {
+  tcp(id, { hostports, account, backend, policies, policies_mode }: TcpRecord) {
     const value = targetValue({
       target: known('edgtcp', id),
       account: known('ac', account),
       backend: backendField(backend),
-      policies: policiesField(policies),
+      policies: policiesField(policies, policies_mode),
     })
     return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
   },
@@ -173,14 +176,14 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       ...moduleParts(record),
       response: record.response_headers ? withHeaders : undefined,
       headers: headers ? withHeaders : undefined,
-      policies: policiesField(policies),
+      policies: policiesField(policies, record.policies_mode),
     })
     const route: Entry = { map: 'route', key: isExact ? exactKey(edge, match) : prefixKey(edge, match), value }
     // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
     const waits: Entry[] = timeouts ? [{ map: 'timeouts', key: id, value: milliseconds(timeouts) }] : []
     const guards: Entry[] =
-      policies === null || record.path_variants === 'ignore'
+      policies === null || record.policies_mode === 'warn' || record.path_variants === 'ignore'
         ? []
         : [
             { map: 'guard', key: guardKey, value },
@@ -306,7 +309,11 @@ function checkEntries(id: string, host: string, port: number, path: string | und
 }
 const list = (policies: readonly string[]): string => policies.map((policy) => known('ipp', policy)).join('+')
 /** An empty list is no word that opens anything: no policy allows. */
-const policiesField = (policies: readonly string[] | null): string => (policies === null ? 'open' : list(policies))
+function policiesField(policies: readonly string[] | null, mode: TcpRecord['policies_mode']): string {
+  if (policies === null) return 'open'
+  if (mode !== undefined && mode !== 'warn') throw new UnusableRecord(`${JSON.stringify(mode)} is no mode of policies`)
+  return `${mode === 'warn' ? onlyWarns : ''}${list(policies)}`
+}
 
 function hostportOf(text: string, wildcard: boolean) {
   const parsed = parseHostport(text, { wildcard })
