@@ -30,6 +30,7 @@ export const refOf = ({ id, uri }: Made) => ({ id, uri })
 /** What modules show of what they refer to. */
 export const shownBackend = (backend: Made) => ({ backend_id: backend.id, backend: refOf(backend) })
 export const shownPolicies = (...policies: Made[]) => ({
+  mode: 'enforce',
   ip_policy_ids: policies.map(({ id }) => id),
   ip_policies: policies.map(refOf),
 })

@@ -133,8 +133,8 @@ test('§2.4 ip_policy_ids: all existing in the account, else 400 that names the 
 test('§2.4 the module has no id, uri or created_at in responses', async () => {
   const path = await moduleOf()
   const { body } = await put(path, { ip_policy_ids: [office.id] })
-  assert.deepEqual(Object.keys(body), ['enabled', 'ip_policy_ids', 'ip_policies'])
-  assert.deepEqual(Object.keys((await admin('GET', path)).body), ['enabled', 'ip_policy_ids', 'ip_policies'])
+  assert.deepEqual(Object.keys(body), ['enabled', 'mode', 'ip_policy_ids', 'ip_policies'])
+  assert.deepEqual(Object.keys((await admin('GET', path)).body), ['enabled', 'mode', 'ip_policy_ids', 'ip_policies'])
 })
 
 test('§2.4 response-only fields and unknown fields are refused in requests', async () => {
@@ -165,7 +165,7 @@ test('§4.3 Replace: 200 with the module (enabled, ip_policies), whether one was
     const { status, body } = await put(path, { enabled: true, ip_policy_ids: ids })
     assert.equal(status, 200)
     const ip_policies = [{ id: ids[0], uri: `${publicUrl}/ip_policies/${ids[0]}` }]
-    assert.deepEqual(body, { enabled: true, ip_policies, ip_policy_ids: ids })
+    assert.deepEqual(body, { enabled: true, mode: 'enforce', ip_policies, ip_policy_ids: ids })
   }
 })
 
