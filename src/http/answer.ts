@@ -134,9 +134,10 @@ async function perform(
   const db = service.dbOf(caller.accountId)
   if (!isDryRun) return { caller, result: await on(db) }
   const { confirm, ignore_access_tests } = route.query?.properties ?? {}
-  const rehearsed = await service.rehearse(db, originOf(incoming, route, caller), on, {
+  const rehearsed = await service.rehearse(db, { ...originOf(incoming, route, caller), caller }, on, {
+    ...{ now: service.clock(), edges: service.edges, uri: (path) => service.publicUrl + path },
     unusualAbove: confirm && service.settings.unusualAbove,
-    testedAt: ignore_access_tests && service.clock(),
+    isTested: ignore_access_tests !== undefined,
   })
   return { caller, result: dryRunResult(route, rehearsed) }
 }

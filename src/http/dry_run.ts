@@ -1,7 +1,10 @@
 import { Type } from 'typebox'
 import type { DbPool } from '../db/pool.ts'
+import type { Caller } from '../identity/caller.ts'
 import type { Origin } from '../identity/origin.ts'
 import type { Extent, UnusualAbove } from '../kernel/unusual_change.ts'
+import type { EdgeView } from './edges.ts'
+import { ChangeImpact } from './impact.ts'
 import type { Result, Route } from './route.ts'
 import { AccessOutcome, AccessTestTarget, Closed, Id, type Static } from './wire.ts'
 
@@ -62,10 +65,7 @@ export const DryRunResult = Closed(
     differences: Type.Array(Difference, {
       description: 'What the audit events of the change would say. Empty if it would change nothing.',
     }),
-    impact: Type.Unsafe<null>({
-      type: 'null',
-      description: 'Null: which addresses the change would newly refuse or allow is not known.',
-    }),
+    impact: ChangeImpact,
     failed_access_tests: Type.Array(FailedAccessTest, {
       description: 'The access tests that the change would break. It would be refused because of them.',
     }),
@@ -78,13 +78,16 @@ type DryRunResult = Static<typeof DryRunResult>
 /** Does the work of a change, and undoes it. Says what the change would have recorded. */
 export type Rehearse = <Done>(
   db: DbPool,
-  origin: Origin,
+  origin: Origin & { readonly caller: Caller },
   work: (db: DbPool) => Promise<Done>,
   judging: {
+    now: number
+    edges: EdgeView
+    uri: (path: string) => string
     /** Undefined for a change that never has to be confirmed. */
     unusualAbove: UnusualAbove | undefined
-    /** Now, for an operation that can break access tests. */
-    testedAt: number | undefined
+    /** The operation can break access tests. */
+    isTested: boolean
   },
 ) => Promise<Rehearsed<Done>>
 type Rehearsed<Done> = {
@@ -92,18 +95,19 @@ type Rehearsed<Done> = {
   differences: Difference[]
   unusual: Extent[]
   failedAccessTests: FailedAccessTest[]
+  impact: ChangeImpact
 }
 
 /** Neither its ETag nor its generation is passed on: they belong to something that does not exist. */
 export function dryRunResult(
   { secret }: Route,
-  { done, differences, unusual, failedAccessTests }: Rehearsed<Result<unknown>>,
+  { done, differences, unusual, failedAccessTests, impact }: Rehearsed<Result<unknown>>,
 ): Result<DryRunResult> {
   const { body, replayed, warnings } = done
   const response = body === undefined ? null : secret === undefined ? body : without(body as object, secret)
   return {
     body: {
-      ...{ response, differences, impact: null },
+      ...{ response, differences, impact },
       failed_access_tests: failedAccessTests,
       needs_confirmation: unusual,
     },

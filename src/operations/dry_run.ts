@@ -1,8 +1,8 @@
 import { breaking, everyTest } from '../access/tests/judge.ts'
 import { many } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { rehearse } from '../db/transaction.ts'
 import type { Difference, Rehearse } from '../http/dry_run.ts'
+import { rehearseForImpact } from './impact.ts'
 import { toFailed } from './shown_tests.ts'
 import { unusualIn } from './unusual_changes.ts'
 
@@ -14,12 +14,12 @@ const dryRunPosition = -1
  * exist for every change, and have what the account may see. Events of other accounts, such as the one that a verified domain is
  * taken from, are not shown.
  */
-export const rehearseChange: Rehearse = (db, { accountId }, work, { unusualAbove, testedAt }) =>
-  rehearse(db, async (rehearsal) => {
-    const { result: done, broken } =
-      testedAt === undefined
-        ? { result: await work(rehearsal), broken: [] }
-        : await breaking(rehearsal, { accountId, now: testedAt, touched: everyTest }, () => work(rehearsal))
+export const rehearseChange: Rehearse = (db, { accountId, caller }, work, judging) => {
+  const { unusualAbove, isTested, now, edges, uri } = judging
+  return rehearseForImpact(db, { caller, now, edges, uri }, async (rehearsal) => {
+    const { result: done, broken } = isTested
+      ? await breaking(rehearsal, { accountId, now, touched: everyTest }, () => work(rehearsal))
+      : { result: await work(rehearsal), broken: [] }
     const differences = await many<Difference>(
       rehearsal,
       sql`
@@ -29,3 +29,4 @@ export const rehearseChange: Rehearse = (db, { accountId }, work, { unusualAbove
     const unusual = unusualAbove ? await unusualIn(rehearsal, { accountId }, differences, unusualAbove) : []
     return { done, differences, unusual, failedAccessTests: broken.map(toFailed) }
   })
+}

@@ -73,7 +73,7 @@ export async function listLastSeenAtModules(
   since: number,
   limit: number,
 ): Promise<SeenAtModule[]> {
-  const { read, edges } = await readLatest(
+  const latest = await readLatest(
     db,
     sql`
     select a.source_ip, a.last_at as seen_at, a.let_in, p.edge_id
@@ -92,6 +92,10 @@ export async function listLastSeenAtModules(
     limit,
     sql`, string_agg(uuid_send(edge_id), ''::bytea) as edges`,
   )
+  return eachOnceAtEach(latest, limit)
+}
+
+function eachOnceAtEach({ read, edges }: Awaited<ReturnType<typeof readLatest>>, limit: number): SeenAtModule[] {
   const seen = read.map((each, index) => ({
     ...each,
     edgeId: uuidOfHex(edges.toString('hex', index * 16, index * 16 + 16)),
@@ -100,6 +104,35 @@ export async function listLastSeenAtModules(
     .flatMap((atOne) => eachOnce(atOne))
     .sort((a, b) => latestFirst(a, b) || (a.edgeId < b.edgeId ? -1 : 1))
     .slice(0, limit)
+}
+
+/** The same at these TCP edges and routes, with any module or none. */
+export async function listLastSeenAt(
+  db: Db,
+  { accountId }: Pick<Caller, 'accountId'>,
+  targets: readonly Uuid[],
+  since: number,
+  limit: number,
+): Promise<SeenAtModule[]> {
+  return eachOnceAtEach(
+    await readLatest(
+      db,
+      sql`
+      select a.source_ip, a.seen_at, a.let_in, target.id as edge_id
+      from unnest(${targets}::uuid[]) as target (id) cross join lateral (
+        (select source_ip, last_at as seen_at, false as let_in from edge_addresses
+        where account_id = ${accountId} and edge_id = target.id and last_at >= ${firstHour(since)}
+        order by last_at desc fetch first (${limit}) rows with ties)
+        union all
+        (select ip, allowed_at, true from address_outcomes
+        where account_id = ${accountId} and type = 'endpoints' and target_id = target.id
+          and allowed_at >= ${rfc3339(since)}
+        order by allowed_at desc fetch first (${limit}) rows with ties)) a`,
+      limit,
+      sql`, string_agg(uuid_send(edge_id), ''::bytea) as edges`,
+    ),
+    limit,
+  )
 }
 
 type Bytes = { ips: Buffer; times: Buffer; flags: Buffer; edges: Buffer }

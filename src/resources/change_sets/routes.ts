@@ -8,6 +8,7 @@ import { isId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { IgnoreTestsQuery, judgingOf } from '../../operations/decision_change.ts'
+import { rehearseForImpact } from '../../operations/impact.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import { existing, type Resource } from '../../operations/resource.ts'
 import { toFailed } from '../../operations/shown_tests.ts'
@@ -177,15 +178,21 @@ export const changeSetRoutes = [
       const row = await existing(changeSets, request.db, request, false)
       refuseApplied(row)
       const now = request.clock()
-      const { result, broken } = await rehearse(request.db, (db) =>
-        breaking(db, { accountId: request.caller.accountId, now, touched: everyTest }, () =>
-          makeChanges(db, request, row.changes, { isProposal: true }),
-        ),
+      const { caller, edges, uri } = request
+      const { differences, base, unusual, broken, impact } = await rehearseForImpact(
+        request.db,
+        { caller, now, edges, uri },
+        async (db) => {
+          const { result, broken } = await breaking(db, { accountId: caller.accountId, now, touched: everyTest }, () =>
+            makeChanges(db, request, row.changes, { isProposal: true }),
+          )
+          return { ...result, broken }
+        },
       )
-      const { differences, base, unusual } = result
       return {
         body: {
           differences,
+          impact,
           conflicts: conflictsOf(row.base, base),
           failed_access_tests: broken.map(toFailed),
           needs_confirmation: unusual,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { Difference, FailedAccessTest, UnusualExtents } from '../../http/dry_run.ts'
+import { ChangeImpact } from '../../http/impact.ts'
 import {
   Annotations,
   AnnotationsShown,
@@ -117,6 +118,7 @@ export type ChangeSetQuery = Static<typeof ChangeSetQuery>
 export const ChangeSetPreview = Closed(
   {
     differences: Type.Array(Difference, { description: 'What the audit events of its changes would say.' }),
+    impact: ChangeImpact,
     conflicts: Type.Array(Type.String(), {
       description:
         'Ids of resources that were changed since the draft was made. As long as there are any, it cannot be applied.',

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { writeOutcomes } from '../../src/access/evidence/address_outcomes.ts'
+import { toUuid } from '../../src/kernel/ids.ts'
+import { freshHost, newBackend, newHttpsEdge } from '../harness/fixtures.ts'
+import { sharedControlPlane } from '../harness/shared_control_plane.ts'
+import { printed, sized } from '../harness/thorough.ts'
+import { edgeIps, previewAtRandom, type Reach } from './random.ts'
+
+const plane = await sharedControlPlane({ after })
+const changes = sized(25, 600)
+
+test(`for ${printed(changes)} random changes, the preview names exactly those who are refused or let in after it`, async () => {
+  const admin = await plane.newAccount()
+  const edge = await newHttpsEdge(admin, { hostports: [`${freshHost()}:443`] })
+  const backend = await newBackend(admin)
+  type Route = { id: `edghtsrt_${string}`; match: string }
+  const routes = async (): Promise<Route[]> => (await admin('GET', edge.uri)).body.routes
+  const tcp = async () => (await admin('GET', '/edges/tcp')).body.tcp_edges[0]
+  const isAllowed = async (target: object, ip: string) =>
+    (await admin('POST', '/ip_checks', { ip, ...target })).body.allowed === true
+  // Without nodes: decided by /ip_checks, at the route with the longest match.
+  const reach: Reach = {
+    async route(path, ip) {
+      const serving = (await routes())
+        .filter(({ match }) => match === '/' || path === match || path.startsWith(`${match}/`))
+        .sort((a, b) => b.match.length - a.match.length)[0]
+      return serving !== undefined && isAllowed({ route_id: serving.id }, ip)
+    },
+    async tcp(ip) {
+      const it = await tcp()
+      return it !== undefined && isAllowed({ edge_id: it.id }, ip)
+    },
+    async see() {
+      const it = await tcp()
+      const letIn = async (id: `edg${string}`, isLetIn: (ip: string) => Promise<boolean>) => {
+        const seen = await Promise.all(edgeIps.map(async (ip) => ((await isLetIn(ip)) ? [ip] : [])))
+        const targetId = toUuid(id as `edgtcp_${string}`)
+        const outcomes = seen.flat().map((ip) => ({ targetId, ip, outcome: 'allowed' as const, at: Date.now() }))
+        await writeOutcomes(plane.db, outcomes)
+      }
+      for (const { id, match } of await routes()) await letIn(id, (ip) => reach.route(match, ip))
+      if (it) await letIn(it.id, reach.tcp)
+    },
+  }
+  const tcpHostport = `tcp.example:${await plane.freshTcpPort()}`
+  const world = { plane, admin, reach, edge: edge.id, tcpHostport, backend: backend.id }
+  const counts = await previewAtRandom(world, changes)
+  console.log(counts)
+  assert.ok(counts.refused + counts.allowed > 0)
+})
