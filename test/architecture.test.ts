@@ -217,6 +217,7 @@ const rooms: Record<string, Record<string, string>> = {
     'haproxy/process/version.ts': 'it asks HAProxy for its version',
     'reports/reporter.ts': 'not simulated: reports',
     'reports/rule_hits.ts': 'not simulated: counts of rules',
+    'reports/traffic_counts.ts': 'not simulated: counts of traffic',
     'reports/status_server.ts': 'not simulated: it answers HTTP',
   },
 }

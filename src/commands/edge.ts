@@ -71,7 +71,7 @@ export async function edge(
   const differences = createDifferences({ log, clock: systemClock, onChange: link.reportSoon })
   const proxy = openProxy(settings, { log, health, differences, files: storage.files })
   const emergencies = await openOrders(config, { log, link, proxy, files: storage.files })
-  const around = { settings, log, ...seen, failures, onServerChange: proxy.serverChanged }
+  const around = { settings, log, ...seen, failures, files: storage.files, onServerChange: proxy.serverChanged }
   const requests = await openRequests(config, around)
   const { agent, stop } = await openAgent(config, {
     ...{ log, link, proxy, health, nodeKey, retryMs, files: storage.files },
@@ -102,7 +102,7 @@ export async function edge(
   // Logged last: scripts that wait for this line query the node's status next.
   log.info({ ...agent.state(), node: config.GATEHOUSE_EDGE_NODE, version }, 'serving from disk')
   const stopProbing = probeStorage(storage, config.GATEHOUSE_EDGE_FOLDER, systemTiming)
-  link.start({ keys, agent, ...seen, ruleHits: counting.hits, health, seen: requests.seen, current })
+  link.start({ keys, agent, ...seen, ruleHits: counting.hits, health, requests, current })
 
   const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'

@@ -24,6 +24,7 @@ import { noteNodeKeys, sealForNewNodes } from '../publisher/nodes/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/nodes/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes/nodes.ts'
 import { type EdgeBuffers, type IsActive, saveRuleHits, takeHits } from '../publisher/nodes/reported_hits.ts'
+import { takeTraffic } from '../publisher/nodes/reported_traffic.ts'
 import { takeInRequests } from '../publisher/nodes/request_intake.ts'
 import { watchSuspicions } from '../publisher/nodes/suspicions.ts'
 import { createTails } from '../publisher/nodes/tails.ts'
@@ -88,6 +89,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   const believed = believedReports(nodes, { findOthers, isActive: publishers.isActive, onDropped: dropOfOthers })
   takeHits(believed, buffers, publishers.isActive)
   saveRuleHits(db, believed, { clock: systemClock, log }, publishers.isActive)
+  takeTraffic(believed, systemClock)
   metrics.watchEdgeNodes(nodes.all)
   noteProxyChanges(nodes, { db, clock: systemClock, log, isActive: publishers.isActive })
   noteEmergencies(nodes, { db, log, isActive: publishers.isActive })

@@ -6,6 +6,7 @@ import type {
   RefusedCounts,
   UpstreamStatus,
 } from '../kernel/edge/edge_nodes.ts'
+import type { ReportedTraffic } from './traffic_report.ts'
 
 /**
  * The names of the buckets and subjects of a cell. A node may read the records, pieces, batches and watches of its cell, and
@@ -119,6 +120,10 @@ export type Report = {
   countsRules?: boolean
   /** In a report of its own, which is answered with `keptRuleHits` when the counts are in the database. */
   ruleHits?: ReportedRuleHits
+  /** The node counts its traffic. Absent in agents before 0.3, and in those that see only a part of it. */
+  countsTraffic?: boolean
+  /** In a report of its own, which is answered with `keptTraffic` when the counts are in the database. */
+  traffic?: ReportedTraffic
   /** Upstreams that changed since the last report, and some of the rest. Absent in agents before 0.2. */
   health?: UpstreamHealth[]
   /** How many addresses have each status, of all that the node knows. */

@@ -24,6 +24,7 @@ import {
 } from './channels.ts'
 import { publicKeyPattern } from './delivery.ts'
 import { isOrderId, longestOrderSeconds } from './emergency.ts'
+import { readTraffic } from './traffic_report.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
 // A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
@@ -75,6 +76,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
     .map((each) => readAllowed(each, now))
     .filter(isThere)
   const ruleHits = readRuleHits(sent.ruleHits, now)
+  const traffic = readTraffic(sent.traffic, now)
   return {
     report: {
       node,
@@ -93,6 +95,8 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),
       ...(ruleHits && { ruleHits: ruleHits.read }),
+      ...(sent.countsTraffic === true && { countsTraffic: true }),
+      ...(traffic && { traffic: traffic.read }),
       ...readCertificates(sent, now),
     },
     dropped:
@@ -101,7 +105,8 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       (sent.hits.length - hits.length) +
       (sentHealth.length - health.length) +
       (sentAllowed.length - allowed.length) +
-      (ruleHits?.dropped ?? 0),
+      (ruleHits?.dropped ?? 0) +
+      (traffic?.dropped ?? 0),
   }
 }
 

@@ -7,8 +7,11 @@ import { createHealth } from '../../src/agent/reports/health.ts'
 import { createHits } from '../../src/agent/reports/hits.ts'
 import { createReporter } from '../../src/agent/reports/reporter.ts'
 import { createRuleHits } from '../../src/agent/reports/rule_hits.ts'
+import { createTrafficCounts } from '../../src/agent/reports/traffic_counts.ts'
 import { defaultChannels, keptRuleHits, type Report } from '../../src/distribution/channels.ts'
+import { keptTraffic } from '../../src/distribution/traffic_report.ts'
 import { newId } from '../../src/kernel/ids.ts'
+import { edgeRequest } from '../harness/edge_requests.ts'
 import { connectAsControlPlane } from '../harness/nats.ts'
 import { poll } from '../harness/poll.ts'
 
@@ -24,12 +27,16 @@ const addressOf = (index: number) => `2001:db8:1234:5678:9abc:def0:0:${(index + 
 
 function nodeWithMuchToTell() {
   const [hits, allowed, health, ruleHits] = [createHits(), createAllowed(), createHealth(), createRuleHits()]
+  const traffic = createTrafficCounts()
   const request = { outcome: 'allowed', account, route: target, edge: null } as const
   for (let index = 0; index < count; index++) {
     const source = addressOf(index)
     hits.add({ restriction, target, source, outcome: 'refused', count: 1, lastAt: now })
     allowed.note({ ...request, source } as Parameters<typeof allowed.note>[0], Date.now())
     ruleHits.count(account, newId('ipr'), 'refused', 1, Date.now())
+    const ended = edgeRequest({ accountId: account }, { id: newId('edghts') }, { route: newId('edghtsrt') })
+    const line = { isEnd: true, backend: null, sequence: 1, process: 1, warnedBy: [], failure: undefined }
+    traffic.add({ request: ended, ...line }, Date.now())
   }
   for (let index = 0; index < 400; index++)
     health.observe({
@@ -40,7 +47,7 @@ function nodeWithMuchToTell() {
       reason: 'x'.repeat(200),
       at: Date.now(),
     })
-  return { hits, allowed, health, ruleHits }
+  return { hits, allowed, health, ruleHits, traffic }
 }
 
 /** As long as they can be: what the node refused. */
@@ -57,7 +64,7 @@ test('a node whose counts were not taken for a while stays alive, and delivers a
   const state = () => ({ node: 'edge-1', version: '0', startedAt: now, applied: 1, records: 0, refusals })
   const reporter = createReporter(connection, defaultChannels, nodeWithMuchToTell(), state, log)
   t.after(() => reporter.stop())
-  let [alive, hits, allowed, rules, isAnswering] = [0, 0, 0, 0, false]
+  let [alive, hits, allowed, rules, routes, isAnswering] = [0, 0, 0, 0, 0, false]
   connection.subscribe(defaultChannels.reports('edge-1'), {
     callback(_, message) {
       assert.ok(message.data.length <= maxPayload)
@@ -67,12 +74,14 @@ test('a node whose counts were not taken for a while stays alive, and delivers a
       hits += report.hits.length
       allowed += report.allowed?.length ?? 0
       rules += report.ruleHits?.hits.length ?? 0
+      routes += report.traffic?.counts.length ?? 0
+      if (report.traffic) return void message.respond(keptTraffic(report.traffic.batch))
       message.respond(report.ruleHits ? keptRuleHits(report.ruleHits.batch) : 'kept')
     },
   })
   await poll(() => warnings.length > 0 && alive >= 3)
   isAnswering = true
-  await poll(() => hits === count && allowed === count && rules === count)
+  await poll(() => hits === count && allowed === count && rules === count && routes === count)
   const before = alive
   await poll(() => alive > before)
 })

@@ -1,23 +1,28 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import { type Channels, keptRuleHits, type Report } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
+import { keptTraffic } from '../../distribution/traffic_report.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Allowed } from './allowed.ts'
 import type { Health } from './health.ts'
 import type { createHits } from './hits.ts'
 import type { RuleHits } from './rule_hits.ts'
+import type { TrafficCounting } from './traffic_counts.ts'
 
 export type Reported = {
   hits: ReturnType<typeof createHits>
   allowed: Allowed
   health: Health
   ruleHits: RuleHits
+  /** Undefined when this node sees only a part of its traffic: then it says nothing rather than too little. */
+  traffic?: TrafficCounting | undefined
 }
 
 type Counts = Required<Pick<Report, 'hits' | 'allowed' | 'health'>>
 type Counted = { [Kind in keyof Counts]: readonly [Kind, Counts[Kind][number]] }[keyof Counts]
 
 const everyMs = 2_000
+const trafficEveryMs = 5_000
 const soonMs = 10
 const answerMs = 5_000
 const warnEveryMs = 60_000
@@ -35,11 +40,17 @@ const ruleHitBytes = 256
 export function createReporter(
   nats: NatsConnection,
   channels: Channels,
-  { hits, allowed, health, ruleHits }: Reported,
+  { hits, allowed, health, ruleHits, traffic }: Reported,
   state: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>,
   log: Log,
 ) {
-  const current = (): Report => ({ ...state(), countsRules: true, hits: [], upstreams: health.counts() })
+  const current = (): Report => ({
+    ...state(),
+    countsRules: true,
+    ...(traffic && { countsTraffic: true }),
+    hits: [],
+    upstreams: health.counts(),
+  })
   const maxBytes = () => maxMessageBytes(nats)
   const countBytes = () => Math.max(maxBytes() - stateBytes, maxBytes() / 4)
   let soon: NodeJS.Timeout | undefined
@@ -78,19 +89,8 @@ export function createReporter(
       return false
     }
   })
-  /** One batch after another, for as long as the control plane has each of them in its database. */
-  const sendRuleHits = onceAtATime(async () => {
-    const most = () => Math.floor(countBytes() / ruleHitBytes)
-    try {
-      for (let next = ruleHits.next(most()); next; next = ruleHits.next(most())) {
-        // Older control planes reply too, but do not store rule hits.
-        if ((await request({ ruleHits: next })) !== keptRuleHits(next.batch)) return
-        ruleHits.confirm(next.batch)
-      }
-    } catch (err) {
-      warn(err, 'cannot deliver counts of rules to the control plane; keeping them and retrying every two seconds')
-    }
-  })
+  const { sendRuleHits, sendTraffic } = batchesOf({ ruleHits, traffic }, request, countBytes, warn)
+  const trafficTimer = setInterval(() => void sendTraffic(), trafficEveryMs)
   const timer = setInterval(() => {
     sendNow()
     void sendCounts()
@@ -103,9 +103,10 @@ export function createReporter(
     },
     async stop() {
       clearInterval(timer)
+      clearInterval(trafficTimer)
       clearTimeout(soon)
       // The first may have begun before the latest counts.
-      await Promise.all([sendCounts().then((delivered) => delivered && sendCounts()), sendRuleHits()])
+      await Promise.all([sendCounts().then((delivered) => delivered && sendCounts()), sendRuleHits(), sendTraffic()])
     },
   }
 }
@@ -120,6 +121,50 @@ function createWarnings(nats: NatsConnection, log: Log): (err: unknown, message:
   }
 }
 
+/** What is sent under a number until it is confirmed. */
+function batchesOf(
+  { ruleHits, traffic }: Pick<Reported, 'ruleHits' | 'traffic'>,
+  request: (counts: Partial<Report>) => Promise<string>,
+  maxBytes: () => number,
+  warn: ReturnType<typeof createWarnings>,
+) {
+  const cannot = (what: string, soon: string) => (err: unknown) =>
+    warn(err, `cannot deliver counts of ${what} to the control plane; keeping them and retrying every ${soon} seconds`)
+  return {
+    sendRuleHits: inBatches(
+      { next: () => ruleHits.next(Math.floor(maxBytes() / ruleHitBytes)), confirm: ruleHits.confirm },
+      async (next) => (await request({ ruleHits: next })) === keptRuleHits(next.batch),
+      cannot('rules', 'two'),
+    ),
+    sendTraffic: inBatches(
+      { next: () => traffic?.next(maxBytes()), confirm: (batch) => traffic?.confirm(batch) },
+      async (next) => (await request({ traffic: next })) === keptTraffic(next.batch),
+      cannot('traffic', 'five'),
+    ),
+  }
+}
+
+type Batches<Batch> = { next: () => Batch | undefined; confirm: (batch: number) => void }
+/**
+ * Sends one batch after another, for as long as the control plane has each of them in its database. Older control planes
+ * reply too, but do not store them.
+ */
+const inBatches = <Batch extends { batch: number }>(
+  { next, confirm }: Batches<Batch>,
+  isKept: (batch: Batch) => Promise<boolean>,
+  onError: (err: unknown) => void,
+): (() => Promise<void>) =>
+  onceAtATime(async () => {
+    try {
+      for (let batch = next(); batch; batch = next()) {
+        if (!(await isKept(batch))) return
+        confirm(batch.batch)
+      }
+    } catch (err) {
+      onError(err)
+    }
+  })
+
 /** A call while one runs waits for that one. */
 function onceAtATime<Result>(work: () => Promise<Result>): () => Promise<Result> {
   let running: Promise<Result> | undefined
@@ -131,7 +176,7 @@ function onceAtATime<Result>(work: () => Promise<Result>): () => Promise<Result>
   }
 }
 
-function takeMessages({ hits, allowed, health }: Omit<Reported, 'ruleHits'>, maxBytes: number): Counts[] {
+function takeMessages({ hits, allowed, health }: Omit<Reported, 'ruleHits' | 'traffic'>, maxBytes: number): Counts[] {
   const waiting: Counted[] = [
     ...hits.take().map((hit) => ['hits', hit] as const),
     ...allowed.take().map((address) => ['allowed', address] as const),

@@ -9,6 +9,8 @@ export type RequestLine = {
   readonly request: EdgeRequest
   /** False for a line that was written ahead of the one at the end, when warnings were decided. */
   readonly isEnd: boolean
+  /** The backend of the TCP edge or the route, even if the request did not get there. */
+  readonly backend: string | null
   /** Counts the lines of a frontend of a process of HAProxy, so that a gap can be told. */
   readonly sequence: number
   readonly process: number

@@ -15,7 +15,7 @@ import type { TrustedKeys } from '../../distribution/signature.ts'
 import type { Log } from '../../kernel/log.ts'
 import { systemTiming } from '../../kernel/system_timing.ts'
 import { createClockWatch } from './clock_watch.ts'
-import type { SeenRequests } from './seen_requests.ts'
+import type { Requests } from './requests.ts'
 
 type Node = {
   keys: TrustedKeys
@@ -24,7 +24,7 @@ type Node = {
   allowed: Allowed
   ruleHits: RuleHits
   health: Health
-  seen: SeenRequests
+  requests: Pick<Requests, 'seen' | 'trafficCounting'>
   current: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>
 }
 
@@ -44,7 +44,7 @@ export function createLink(config: EdgeConfig, log: Log, credentials: Credential
   let receiver: ReturnType<typeof createReceiver> | undefined
   let reporter: ReturnType<typeof createReporter> | undefined
 
-  async function follow({ keys, agent, hits, allowed, ruleHits, health, seen, current }: Node): Promise<void> {
+  async function follow({ keys, agent, requests, current, ...counted }: Node): Promise<void> {
     const connection = await connectNats({
       servers: config.GATEHOUSE_NATS_URL,
       name: `gatehouse edge ${config.GATEHOUSE_EDGE_NODE}`,
@@ -71,8 +71,14 @@ export function createLink(config: EdgeConfig, log: Log, credentials: Credential
       },
       agent,
     )
-    reporter = createReporter(connection, channels, { hits, allowed, ruleHits, health }, current, log)
-    seen.connect(connection, channels)
+    reporter = createReporter(
+      connection,
+      channels,
+      { ...counted, traffic: requests.trafficCounting.traffic },
+      current,
+      log,
+    )
+    requests.seen.connect(connection, channels)
     clock.follow(async () => (await openApi()).streams, channels, ending.signal)
     void credentials?.keepRenewed(connection, ending.signal)
     ending.signal.addEventListener('abort', () => void connection.close())

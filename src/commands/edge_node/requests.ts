@@ -5,6 +5,7 @@ import { fileSink, type Rotation } from '../../agent/access_log/file.ts'
 import { otlpSink } from '../../agent/access_log/otlp.ts'
 import { stdoutSink } from '../../agent/access_log/stdout.ts'
 import { syslogOverTcp, syslogOverUdp } from '../../agent/access_log/syslog.ts'
+import type { Files } from '../../agent/disk/files.ts'
 import { receiveEvents } from '../../agent/haproxy/lines/events.ts'
 import { createLuaFaults } from '../../agent/haproxy/lines/lua_faults.ts'
 import type { ProxySettings } from '../../agent/haproxy/settings.ts'
@@ -23,6 +24,7 @@ import { version } from '../../config/version.ts'
 import { requestOutcomes } from '../../distribution/requests.ts'
 import type { Log } from '../../kernel/log.ts'
 import { createSeenRequests } from './seen_requests.ts'
+import { openTrafficCounting } from './traffic_counting.ts'
 
 type Around = {
   settings: ProxySettings
@@ -30,13 +32,14 @@ type Around = {
   hits: ReturnType<typeof createHits>
   allowed: Allowed
   failures: ReturnType<typeof createFailures>
+  files: Files
   onServerChange: (native: string) => void
 }
 
 /** Everything that the node learns from the requests it serves. */
 export async function openRequests(
   config: EdgeConfig,
-  { settings, log, hits, allowed, failures, onServerChange }: Around,
+  { settings, log, hits, allowed, failures, files, onServerChange }: Around,
 ) {
   const feed = createRequestFeed()
   const generations = createGenerations()
@@ -50,17 +53,24 @@ export async function openRequests(
   if (accessLog.isOn) feed.subscribe(accessLog.note)
   const traffic = createTraffic(config.GATEHOUSE_EDGE_METRICS_ROUTES)
   feed.subscribe((request) => traffic.add(request, Date.now()))
+  const trafficCounting = await openTrafficCounting(config, log, files)
+  feed.subscribe((_request, line) => trafficCounting.traffic?.add(line, Date.now()))
   const luaFaults = createLuaFaults(log, Date.now)
   const notice = createDropNotice(log, 'records of requests')
+  const onDrop = (lines: number) => {
+    notice.note(lines)
+    trafficCounting.traffic?.lose(lines)
+  }
   const reader = await receiveEvents(
     settings,
     { node: config.GATEHOUSE_EDGE_NODE, generationAt: generations.at },
-    { feed, onServerChange, onLuaFault: luaFaults.note, onDrop: notice.note },
+    { feed, onServerChange, onLuaFault: luaFaults.note, onDrop },
   )
   const seen = createSeenRequests(config.GATEHOUSE_EDGE_NODE, feed)
   return {
     feed,
     seen,
+    trafficCounting,
     applied: (generation: number) => generations.note(generation, Date.now()),
     metrics: (): Record<string, number> => ({
       ...Object.fromEntries(
@@ -73,6 +83,7 @@ export async function openRequests(
       gatehouse_edge_requests_unreadable_total: reader.unreadable(),
       gatehouse_edge_requests_without_route_metrics_total: traffic.withoutPlace(),
       gatehouse_edge_lua_errors_total: luaFaults.count(),
+      gatehouse_edge_traffic_counts_waiting: trafficCounting.traffic?.waiting() ?? 0,
       ...seen.metrics(),
       ...accessLog.metrics(),
     }),
@@ -82,6 +93,7 @@ export async function openRequests(
       await reader.close()
       notice.stop()
       await accessLog.close()
+      await trafficCounting.save()
     },
   }
 }

@@ -64,6 +64,8 @@ export type EdgeNode = {
   upstreams?: Record<UpstreamStatus, number>
   /** It counts which rules decide. Absent in agents before 0.2. */
   countsRules?: boolean
+  /** It counts its traffic. Absent in agents before 0.3, and in those that see only a part of it. */
+  countsTraffic?: boolean
   /** The node's public key. Absent in agents before 0.2. */
   nodeKey?: string
   certificates?: CertificateCounts

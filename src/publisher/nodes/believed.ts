@@ -91,20 +91,22 @@ export function believedReports(
   return { onReport: (listener) => void listeners.push(listener) }
 }
 
-const namedIn = ({ hits, allowed = [], health = [], ruleHits }: Report): string[] => [
+const namedIn = ({ hits, allowed = [], health = [], ruleHits, traffic }: Report): string[] => [
   ...hits.flatMap(({ restriction, target }) => [restriction ?? '', target ?? '']),
   ...allowed.map(({ target }) => target),
   ...health.map(({ backend }) => backend),
   ...(ruleHits?.hits ?? []).map(({ account }) => account),
+  ...(traffic?.counts ?? []).map(({ account }) => account),
 ]
 
 function without(others: ReadonlySet<string>, report: Report): Report {
-  const { hits, allowed, health, ruleHits } = report
+  const { hits, allowed, health, ruleHits, traffic } = report
   return {
     ...report,
     hits: hits.filter(({ restriction, target = '' }) => !others.has(restriction ?? '') && !others.has(target)),
     ...(allowed && { allowed: allowed.filter(({ target }) => !others.has(target)) }),
     ...(health && { health: health.filter(({ backend }) => !others.has(backend)) }),
+    ...(traffic && { traffic: { ...traffic, counts: traffic.counts.filter(({ account }) => !others.has(account)) } }),
     ...(ruleHits && { ruleHits: { ...ruleHits, hits: ruleHits.hits.filter(({ account }) => !others.has(account)) } }),
   }
 }

@@ -46,7 +46,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     if (!read || read.dropped > 0) onDropped(name, read ? read.dropped : 'report')
     if (!read) return
     const { report } = read
-    const { hits: _, health: __, ruleHits: ___, allowed: ____, ...rest } = report
+    const { hits: _, health: __, ruleHits: ___, allowed: ____, traffic: _____, ...rest } = report
     const node = { ...rest, cell, lastSeenAt: clock() }
     set(node)
     for (const listener of listeners) listener(report, cell, (answer) => message.respond(answer))

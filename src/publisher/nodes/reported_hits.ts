@@ -18,7 +18,7 @@ export function takeHits(nodes: Pick<EdgeNodes, 'onReport'>, buffers: EdgeBuffer
   nodes.onReport((report, cell, answer) => {
     if (!isActive(cell)) return
     countHits(report, buffers)
-    if (!report.ruleHits) answer('kept')
+    if (!report.ruleHits && !report.traffic) answer('kept')
   })
 }
 

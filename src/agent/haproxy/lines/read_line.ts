@@ -1,4 +1,5 @@
 import { type EdgeRequest, isEdgeRequest, requestLimits, requestReasons } from '../../../distribution/requests.ts'
+import { isBackend } from '../../../distribution/traffic_report.ts'
 import { rfc3339 } from '../../../kernel/clock.ts'
 import { type IdPrefix, type Id as IdText, isId, toId, uuidOfHex } from '../../../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../../../kernel/ip/address.ts'
@@ -75,6 +76,7 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
   return {
     request,
     isEnd: kind !== lineKinds.warned,
+    backend: isBackend(backend) ? backend : null,
     sequence: positive(of('sequence')) ?? 0,
     process: positive(of('process')) ?? 0,
     warnedBy,

@@ -1,0 +1,97 @@
+import { lastLatencyBucket, trafficFigures } from '../kernel/edge/traffic.ts'
+import { isId } from '../kernel/ids.ts'
+
+const minuteMs = 60_000
+/** A node that was cut off for longer has to join again. */
+const oldestMs = 7 * 24 * 60 * minuteMs
+/** Clocks differ a little. What is further ahead has not been. */
+const maxAheadMs = 2 * minuteMs
+/** More than one node can serve between two batches. */
+const maxCount = 1_000_000_000
+/** In one report: the control plane writes them in one transaction. */
+export const maxTrafficCounts = 2_000
+const maxLatencies = 2 * (lastLatencyBucket + 1)
+
+/**
+ * What ended on a node within a minute, at one TCP edge or at one route with one backend. `edge` is null for all of an
+ * account for which the node had no room, and `route` and `backend` are then null, too.
+ */
+export type TrafficCount = {
+  account: string
+  edge: string | null
+  route: string | null
+  backend: string | null
+  /** When it began, in milliseconds. */
+  minute: number
+  /** In the order of `trafficFigures`. */
+  counts: number[]
+  /** Pairs of a bucket and a count, of HTTP requests that were answered and neither refused nor limited. */
+  latencies: number[]
+}
+
+/** Batches of one sender have ascending numbers, so that one that comes twice is added once. */
+export type ReportedTraffic = {
+  sender: string
+  batch: number
+  /** Requests of which nothing is known, because the agent could not keep up. */
+  lost: number
+  counts: TrafficCount[]
+}
+export const keptTraffic = (batch: number): string => `kept traffic ${batch}`
+
+/** Undefined for what is no batch. `dropped` are counts in it that cannot be true. */
+export function readTraffic(sent: unknown, now: number): { read: ReportedTraffic; dropped: number } | undefined {
+  if (!isObject(sent) || !Array.isArray(sent.counts) || !isCount(sent.batch)) return undefined
+  const { sender, batch, lost } = sent
+  if (typeof sender !== 'string' || !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(sender)) return undefined
+  const counts = sent.counts
+    .slice(0, maxTrafficCounts)
+    .map((each) => readCount(each, now))
+    .filter((each) => each !== undefined)
+  return {
+    read: { sender, batch, lost: isCount(lost) ? lost : 0, counts },
+    dropped: sent.counts.length - counts.length,
+  }
+}
+
+function readCount(sent: unknown, now: number): TrafficCount | undefined {
+  if (!isObject(sent) || !isPlace(sent)) return undefined
+  const { account, edge, route, backend, minute, counts, latencies } = sent
+  const isTimely = Number.isSafeInteger(minute) && minute >= now - oldestMs && minute <= now + maxAheadMs
+  if (!isTimely || minute % minuteMs !== 0) return undefined
+  if (!Array.isArray(counts) || counts.length !== trafficFigures.length || !counts.every(isCount)) return undefined
+  const [requests = 0, ...parts] = counts
+  // A request that was refused, limited or failed is one of those that ended.
+  if (requests === 0 || parts.reduce((sum, part) => sum + part, 0) > requests) return undefined
+  if (!Array.isArray(latencies) || !areLatencies(latencies, requests)) return undefined
+  return { account, edge, route, backend, minute, counts, latencies }
+}
+
+type Place = Pick<TrafficCount, 'account' | 'edge' | 'route' | 'backend'>
+function isPlace(
+  sent: Record<string, unknown>,
+): sent is Place & { minute: number; counts: unknown; latencies: unknown } {
+  const { account, edge, route, backend } = sent
+  if (typeof account !== 'string' || !isId('ac', account)) return false
+  if (edge === null) return route === null && backend === null
+  if (typeof edge !== 'string' || !(route === null || typeof route === 'string')) return false
+  if (!(route === null ? isId('edgtcp', edge) : isId('edghts', edge) && isId('edghtsrt', route))) return false
+  return backend === null || (typeof backend === 'string' && isBackend(backend))
+}
+
+const backendPrefixes = ['bkdst', 'bkdwd', 'bkdfo', 'bkdhr'] as const
+export const isBackend = (text: string): boolean => backendPrefixes.some((prefix) => isId(prefix, text))
+
+function areLatencies(pairs: unknown[], requests: number): pairs is number[] {
+  if (pairs.length % 2 !== 0 || pairs.length > maxLatencies || !pairs.every(isCount)) return false
+  const buckets = pairs.filter((_, index) => index % 2 === 0)
+  const counted = pairs.reduce((sum, count, index) => sum + (index % 2 === 0 ? 0 : count), 0)
+  return (
+    buckets.every((bucket, index) => bucket <= lastLatencyBucket && bucket > (buckets[index - 1] ?? -1)) &&
+    counted <= requests
+  )
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= maxCount

@@ -1,0 +1,61 @@
+/**
+ * What is counted of requests and TCP connections when they end, in the order in which nodes report it. The last six are
+ * errors by kind; a request is in one of them at most.
+ */
+export const trafficFigures = [
+  /** All that ended, however. */
+  'requests',
+  'refused',
+  'limited',
+  /** Answered by the backend with a status of 500 or above. */
+  'backend_5xx',
+  /** No connection: refused, timed out, broken TLS, or all servers down. */
+  'unreachable',
+  /** Connected, and then no response, a broken one, or one that was cut short. */
+  'no_response',
+  /** Connected, and no response in time. */
+  'timeout',
+  /** Answered by the edge, because it has no backend for it, is draining, or failed. */
+  'edge',
+  /** Broken requests, and clients that left before the response. */
+  'client',
+] as const
+export type TrafficFigure = (typeof trafficFigures)[number]
+export const errorKinds = ['backend_5xx', 'unreachable', 'no_response', 'timeout', 'edge', 'client'] as const
+export type ErrorKind = (typeof errorKinds)[number]
+
+/** In the order of `trafficFigures`. */
+export type TrafficCounts = number[]
+export const noTraffic = (): TrafficCounts => trafficFigures.map(() => 0)
+export const figureOf = (counts: readonly number[], figure: TrafficFigure): number =>
+  counts[trafficFigures.indexOf(figure)] ?? 0
+
+/**
+ * Latencies in milliseconds are counted in buckets that can be added up: one for each millisecond up to 25, then each 4 %
+ * wider than the one before. The middle of a bucket is at most 2 % from everything in it.
+ */
+const exactUpTo = 25
+const growth = 1.04
+const longestMs = 60 * 60 * 1_000
+const bucketOf = (ms: number): number => exactUpTo + Math.ceil(Math.log(ms / exactUpTo) / Math.log(growth))
+
+export const lastLatencyBucket = bucketOf(longestMs)
+export const latencyBucket = (ms: number): number =>
+  ms <= exactUpTo ? Math.max(0, Math.ceil(ms)) : Math.min(bucketOf(ms), lastLatencyBucket)
+
+export function latencyOfBucket(bucket: number): number {
+  if (bucket <= exactUpTo) return bucket
+  const upper = exactUpTo * growth ** (bucket - exactUpTo)
+  return (2 * upper) / (1 + growth)
+}
+
+/** `buckets` are pairs of bucket and count, ascending. Undefined when nothing was counted. */
+export function latencyQuantile(buckets: readonly (readonly [number, number])[], share: number): number | undefined {
+  const total = buckets.reduce((sum, [, count]) => sum + count, 0)
+  let below = 0
+  for (const [bucket, count] of buckets) {
+    below += count
+    if (below >= share * total) return latencyOfBucket(bucket)
+  }
+  return undefined
+}
