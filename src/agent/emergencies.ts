@@ -38,7 +38,9 @@ const maxOrders = 100
 export async function openEmergencies(parts: Parts) {
   const { keys, cell, timing, log, proxy, onChange } = parts
   const turns = createTurns()
-  const orders = await readOrders(parts)
+  const orders: Orders = new Map()
+  const reader = createReader(parts, orders)
+  await reader.read()
   const inForce = () => inForceOf(orders, timing.now())
   let enforced = entriesOf(inForce())
   let enforcedIds = idsOf(inForce())
@@ -63,10 +65,11 @@ export async function openEmergencies(parts: Parts) {
     unclosed = new Set()
   }
 
-  const isDue = () => orders.size > 0 || enforced.length > 0 || unclosed.size > 0
+  const isDue = () => orders.size > 0 || enforced.length > 0 || unclosed.size > 0 || reader.unread().length > 0
   const stop = timing.every(lookEveryMs, () => {
     if (isDue())
       void turns.next(async () => {
+        if (reader.unread().length > 0) await reader.read()
         await enforce().catch((err) => log.error({ err }, 'cannot enforce an emergency order; retrying in a second'))
         await keepOrders(orders, parts).catch(() => {})
       })
@@ -97,6 +100,9 @@ export async function openEmergencies(parts: Parts) {
       inForce()
         .filter(({ id }) => enforcedIds.includes(id))
         .map(({ id, refuse, reason, expiresAt }) => ({ id, ranges: refuse.length, reason, expiresAt })),
+    /** Files that may hold orders that are not in force. */
+    unread: (): readonly string[] => reader.unread(),
+
     async stop(): Promise<void> {
       stop()
       await turns.ended()
@@ -105,17 +111,38 @@ export async function openEmergencies(parts: Parts) {
 }
 export type Emergencies = Awaited<ReturnType<typeof openEmergencies>>
 
-/** Those that were kept and are still believed. */
-async function readOrders({ files, folder, keys, cell, timing, log }: Parts): Promise<Orders> {
-  const orders: Orders = new Map()
-  await files.makeFolder(folder, 0o700).catch((err) => log.warn({ err }, 'cannot make the folder of emergency orders'))
-  for (const name of await files.list(folder).catch(() => [])) {
+/** Reads the orders that were kept and are still believed. A file that cannot be read does not keep the node from starting. */
+function createReader({ files, folder, keys, cell, timing, log }: Parts, orders: Orders) {
+  const refused = new Set<string>()
+  let unread: string[] = []
+
+  async function take(name: string): Promise<void> {
     const text = (await files.read(join(folder, name)))?.toString() ?? ''
-    const { order, fault } = openOrder(text, keys, { cell, now: timing.now() })
-    if (order && fileOf(order) === name) orders.set(name, { text, order, kept: true })
+    const { order, fault, hasEnded } = openOrder(text, keys, { cell, now: timing.now() })
+    if (order && fileOf(order) === name) {
+      orders.set(name, { text, order, kept: true })
+      return
+    }
+    refused.add(name)
+    if (hasEnded) await files.remove(join(folder, name)).catch(() => {})
     else log.warn({ file: name, fault }, 'an emergency order is not followed')
   }
-  return orders
+
+  return {
+    unread: (): readonly string[] => unread,
+    async read(): Promise<void> {
+      const failed: string[] = []
+      const cannotRead = (file: string) => (err: Error) => {
+        failed.push(file)
+        if (!unread.includes(file)) log.error({ err, file }, 'cannot read emergency orders; trying again every second')
+      }
+      await files.makeFolder(folder, 0o700).catch(cannotRead(folder))
+      const names = await files.list(folder).catch(cannotRead(folder))
+      for (const name of names ?? [])
+        if (!orders.has(name) && !refused.has(name)) await take(name).catch(cannotRead(join(folder, name)))
+      unread = [...new Set(failed)]
+    },
+  }
 }
 
 /** Removes those that have ended. */

@@ -61,7 +61,7 @@ export function openOrder(
   text: string,
   keys: TrustedKeys,
   { cell, now }: { cell: string; now: number },
-): { order: Order; fault?: undefined } | { order?: undefined; fault: string } {
+): { order: Order; fault?: undefined; hasEnded?: undefined } | { order?: undefined; fault: string; hasEnded?: true } {
   const opened = open(text, keys)
   if ('fault' in opened) return { fault: opened.fault }
   const order = readOrder(opened.payload)
@@ -69,7 +69,7 @@ export function openOrder(
   if (order.cells.length > 0 && !order.cells.includes(cell))
     return { fault: `is for the cells ${order.cells.join(', ')}, and this node belongs to ${cell}` }
   const left = Date.parse(order.expiresAt) - now
-  if (left <= 0) return { fault: `has ended at ${order.expiresAt}, by the clock of this node` }
+  if (left <= 0) return { fault: `has ended at ${order.expiresAt}, by the clock of this node`, hasEnded: true }
   if (left > (longestOrderSeconds + 60 * 60) * 1_000)
     return { fault: `ends at ${order.expiresAt}, which is too far ahead. Check the clock of this node` }
   return { order }

@@ -180,3 +180,38 @@ test('a file that was put there without the key is no order', async (t) => {
   const orders = await startOrders(t, edge)
   assert.deepEqual([orders.entries(), orders.state()], [[], []])
 })
+
+test('a node with an order that it cannot read starts, says so, and enforces the order once it can', async (t) => {
+  let isBroken = true
+  const files: Files = {
+    ...diskFiles,
+    read: async (file) => {
+      if (isBroken && file.includes('emergencies')) throw new Error('EIO')
+      return diskFiles.read(file)
+    },
+  }
+  const edge = await startEdge(t, { certificates: ['app.example.com'] })
+  const folder = join(edge.settings.folder, 'emergencies')
+  const { reach } = await putOpenEdges(t, edge)
+  const before = await startOrders(t, edge)
+  const given = order('127.0.0.66')
+  await before.give(given)
+  await before.stop()
+  const ended = newOrder({ ...given, id: 'e'.repeat(12), lifeSeconds: 60 }, Date.now() - 3_600_000)
+  await writeFile(join(folder, ended.id), sealOrder(ended, signer))
+
+  const orders = await startOrders(t, edge, { files })
+  assert.deepEqual([orders.entries(), orders.unread().length], [[], 2])
+  isBroken = false
+  await poll(() => orders.state().length === 1)
+  assert.deepEqual(await reach(attacker), shut)
+  assert.deepEqual(orders.unread(), [])
+  assert.deepEqual(await diskFiles.list(folder), [given.id], 'an order that ended while the node was off')
+})
+
+test('a node whose folder of orders cannot be listed says so', async (t) => {
+  const edge = await startEdge(t, { certificates: ['app.example.com'] })
+  const files: Files = { ...diskFiles, list: () => Promise.reject(new Error('EACCES')) }
+  const orders = await startOrders(t, edge, { files })
+  assert.deepEqual(orders.unread(), [join(edge.settings.folder, 'emergencies')])
+})

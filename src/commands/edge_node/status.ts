@@ -38,7 +38,7 @@ type Node = {
   current: () => { nodeKey: string }
   storage: Pick<Storage, 'fault' | 'failures'>
   differences: Pick<Differences, 'state'>
-  emergencies: Pick<Emergencies, 'state' | 'take'>
+  emergencies: Pick<Emergencies, 'state' | 'take' | 'unread'>
   isDraining: () => boolean
 }
 
@@ -73,6 +73,7 @@ export function serveNodeStatus({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: Status
       ...emergencies
         .state()
         .map(({ id, ranges, expiresAt }) => `emergency order ${id} refuses ${ranges} ranges until ${expiresAt}`),
+      ...emergencies.unread().map((file) => `cannot read ${file}: emergency orders in it are not in force`),
     ]
   }
 
