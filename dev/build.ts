@@ -7,6 +7,7 @@ import { bundle } from './bundle.ts'
 import { buildDashboard, generateClient } from './dashboard.ts'
 import { copyDashboard } from './dashboard_files.ts'
 import { buildDocs } from './docs_site/build.ts'
+import { sizesOf } from './sizes.ts'
 
 const root = new URL('..', import.meta.url)
 if (!process.argv.includes('--checked')) {
@@ -32,3 +33,4 @@ await buildDashboard()
 await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)
 // Last, so that a program in dist means that the build is complete.
 await bundle('dist')
+for (const line of sizesOf({ program: 'dist', dashboard: 'dashboard/dist' })) console.log(line)
