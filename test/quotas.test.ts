@@ -209,6 +209,10 @@ test('the operator sets, lists and clears the quota of an account, and it holds 
   for (const [args, said] of [
     [['set', ...policies], /--limit is required/],
     [['set', ...policies, '--limit', 'many'], /--limit must be a whole number/],
+    [
+      ['set', '--account', admin.accountId, '--kind', 'ip_restrictions', '--limit', '1001'],
+      /--limit must be a whole number from 0 to 1000/,
+    ],
     [['set', '--account', admin.accountId, '--kind', 'cats', '--limit', '1'], /--kind must be one of users, /],
     [['clear', '--account', 'no-account', '--kind', 'users'], /there is no account "no-account"/],
     [['raise'], /usage: gatehouse quotas/],

@@ -1,4 +1,4 @@
-import { type QuotaKind, type Quotas, quotaKinds } from '../kernel/quotas.ts'
+import { highestQuota, type QuotaKind, type Quotas, quotaKinds } from '../kernel/quotas.ts'
 import { setting } from './setting.ts'
 import { wholeNumber } from './values.ts'
 
@@ -6,7 +6,7 @@ const quota = (kind: QuotaKind) =>
   setting({
     default: String(quotaKinds[kind].byDefault),
     help: `Quota of an account: ${quotaKinds[kind].called}. 'gatehouse quotas' changes it for one.`,
-    parse: wholeNumber(0, 1_000_000_000),
+    parse: wholeNumber(0, highestQuota(kind)),
   })
 
 /** How many of each thing an account may store. */

@@ -17,6 +17,7 @@ import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/edge/pa
 import { type TimeoutName, timeoutLimits } from '../kernel/edge/timeouts.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
+import { maxRestrictions } from '../kernel/quotas.ts'
 import { publicKeyPattern } from './delivery.ts'
 import { RouteModules } from './route_modules.ts'
 
@@ -182,7 +183,9 @@ const PolicyRecord = Type.Refine(
 )
 
 const RestrictionsRecord = Closed({
-  sets: Type.Array(Closed({ id: Id('ipx'), enforced: Type.Boolean(), policies: Policies }), { maxItems: 1_000 }),
+  sets: Type.Array(Closed({ id: Id('ipx'), enforced: Type.Boolean(), policies: Policies }), {
+    maxItems: maxRestrictions,
+  }),
 })
 
 const Name = Type.Refine(Type.String(), (name) => isCanonicalHostport(`${name}:443`, { wildcard: true }))

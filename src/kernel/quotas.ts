@@ -1,4 +1,7 @@
-/** What an account stores a limited number of: how messages call it, and the default of its setting. */
+/** Edge nodes accept no record with more. */
+export const maxRestrictions = 1_000
+
+/** What an account stores a limited number of: how messages call it, and the default and limit of its setting. */
 export const quotaKinds = {
   users: { called: 'users', byDefault: 10_000 },
   bot_users: { called: 'bots', byDefault: 10_000 },
@@ -6,7 +9,7 @@ export const quotaKinds = {
   identities: { called: 'identities', byDefault: 10_000 },
   ip_policies: { called: 'IP policies', byDefault: 10_000 },
   ip_policy_rules: { called: 'rules in all IP policies', byDefault: 500_000 },
-  ip_restrictions: { called: 'IP restrictions', byDefault: 1_000 },
+  ip_restrictions: { called: 'IP restrictions', byDefault: 1_000, atMost: maxRestrictions },
   tcp_edges: { called: 'TCP edges', byDefault: 10_000 },
   tcp_ports: { called: 'TCP ports', byDefault: 1_000 },
   https_edges: { called: 'HTTPS edges', byDefault: 10_000 },
@@ -17,9 +20,14 @@ export const quotaKinds = {
   webhook_destinations: { called: 'webhook destinations', byDefault: 100 },
   change_sets: { called: 'drafts of change sets', byDefault: 1_000 },
   access_tests: { called: 'access tests', byDefault: 200 },
-} as const satisfies Record<string, { called: string; byDefault: number }>
+} as const satisfies Record<string, { called: string; byDefault: number; atMost?: number }>
 
 export type QuotaKind = keyof typeof quotaKinds
 export type Quotas = Readonly<Record<QuotaKind, number>>
 
 export const isQuotaKind = (text: string): text is QuotaKind => Object.hasOwn(quotaKinds, text)
+
+export function highestQuota(kind: QuotaKind): number {
+  const { atMost = 1_000_000_000 }: { called: string; atMost?: number } = quotaKinds[kind]
+  return atMost
+}

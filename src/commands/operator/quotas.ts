@@ -1,7 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { wholeNumber } from '../../config/values.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
-import { isQuotaKind, type QuotaKind, quotaKinds } from '../../kernel/quotas.ts'
+import { highestQuota, isQuotaKind, type QuotaKind, quotaKinds } from '../../kernel/quotas.ts'
 import { noSuchAccount } from '../accounts/find.ts'
 import { listQuotas, setQuota } from '../accounts/quotas.ts'
 import { withDatabase } from '../database.ts'
@@ -22,7 +22,8 @@ export const quotas = (
       throw new ConfigError(
         'usage: gatehouse quotas list | set --account … --kind … --limit … | clear --account … --kind …',
       )
-    const done = await setQuota(db, account, kindIn(flags.kind), verb === 'set' ? limitIn(flags.limit) : null)
+    const kind = kindIn(flags.kind)
+    const done = await setQuota(db, account, kind, verb === 'set' ? limitIn(flags.limit, kind) : null)
     if (!done) {
       console.error(noSuchAccount(account))
       return 1
@@ -36,10 +37,10 @@ function kindIn(text = ''): QuotaKind {
   throw new ConfigError(`--kind must be one of ${Object.keys(quotaKinds).join(', ')}`)
 }
 
-function limitIn(text: string | undefined): number {
+function limitIn(text: string | undefined, kind: QuotaKind): number {
   if (text === undefined) throw new ConfigError('--limit is required')
   try {
-    return wholeNumber(0, 1_000_000_000)(text)
+    return wholeNumber(0, highestQuota(kind))(text)
   } catch (error) {
     throw error instanceof ConfigError ? new ConfigError(`--limit ${error.message}`) : error
   }
