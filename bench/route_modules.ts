@@ -32,6 +32,12 @@ const modules: Record<string, object> = {
   user_agent_filter: {
     user_agent_filter: { allow: [], deny: ['curl/', 'scrapy', 'python-requests'], mode: 'enforce' },
   },
+  cors: {
+    cors: {
+      ...{ allowed_origins: ['https://page.example.com'], allowed_methods: ['PUT'], allowed_headers: ['X-Trace'] },
+      ...{ exposed_headers: ['X-Total'], max_age_seconds: 600, allow_credentials: true },
+    },
+  },
   methods: { methods: { allow: ['GET', 'HEAD'], deny: [], mode: 'enforce' } },
   rate_limit: { rate_limit: { requests: 1_000_000, per_seconds: 3_600, key: 'source', mode: 'enforce' } },
   redirect: {

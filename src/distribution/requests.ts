@@ -13,7 +13,7 @@ export const requestOutcomes = ['allowed', 'refused', 'warned', 'limited', 'fail
 export const requestReasons = {
   allowed: [],
   warned: ['policy', 'user_agent_filter', 'methods', 'rate_limit'],
-  refused: ['policy', 'restriction', 'user_agent_filter', 'methods', 'emergency'],
+  refused: ['policy', 'restriction', 'user_agent_filter', 'cors', 'methods', 'emergency'],
   limited: ['source', 'edge', 'account', 'websockets', 'rate_limit'],
   /** First what the edge answers by itself, then what upstreams do, then what clients do. */
   failed: [

@@ -1,5 +1,7 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
+import { corsFault, corsLimits } from '../kernel/edge/cors.ts'
 import { filterLimits, filterModes, methodsFault, userAgentFault } from '../kernel/edge/filters.ts'
+import { headerLimits } from '../kernel/edge/headers.ts'
 import { rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
 import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
 import { rewriteFault, rewriteLimits } from '../kernel/edge/rewrite.ts'
@@ -7,8 +9,10 @@ import { rewriteFault, rewriteLimits } from '../kernel/edge/rewrite.ts'
 const Closed = <P extends TProperties>(properties: P): TObject<P> =>
   Type.Object(properties, { additionalProperties: false })
 
+const Texts = (maxLength: number, maxItems: number) => Type.Array(Type.String({ maxLength }), { maxItems })
+
 const Filter = (textBytes: number) => {
-  const Entries = Type.Array(Type.String({ maxLength: textBytes }), { maxItems: filterLimits.entries })
+  const Entries = Texts(textBytes, filterLimits.entries)
   return Closed({ allow: Entries, deny: Entries, mode: Type.Enum([...filterModes]) })
 }
 
@@ -20,6 +24,19 @@ const TextOrNull = (maxLength: number) => Type.Union([Type.String({ maxLength })
  */
 export const RouteModules = {
   user_agent_filter: Type.Optional(Type.Refine(Filter(filterLimits.textBytes), (filter) => !userAgentFault(filter))),
+  cors: Type.Optional(
+    Type.Refine(
+      Closed({
+        allowed_origins: Texts(corsLimits.originBytes, corsLimits.entries),
+        allowed_methods: Texts(filterLimits.methodBytes, corsLimits.entries),
+        allowed_headers: Texts(headerLimits.nameBytes, corsLimits.entries),
+        exposed_headers: Texts(headerLimits.nameBytes, corsLimits.entries),
+        max_age_seconds: Type.Integer({ minimum: 0, maximum: corsLimits.maxAgeSeconds }),
+        allow_credentials: Type.Boolean(),
+      }),
+      (cors) => !corsFault(cors),
+    ),
+  ),
   methods: Type.Optional(Type.Refine(Filter(filterLimits.methodBytes), (filter) => !methodsFault(filter))),
   rate_limit: Type.Optional(
     Closed({

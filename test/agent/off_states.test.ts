@@ -72,6 +72,7 @@ const casesOf = (account: number): Case[] =>
 function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, headers, answer, ...modules }: Case) {
   // Even refusals have it: it is one of those that suit every answer.
   const isFramed = answer === 'enabled'
+  const isShared = modules.cors === 'enabled'
   const isDenied = ipRestriction === 'enabled' && policy !== 'large'
   const isRefused = (isDenied && mode !== 'warn') || (restriction === 'enforce' && asked !== 'large')
   if (isRefused)
@@ -84,6 +85,7 @@ function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, 
       isRewritten: false,
       isMoved: false,
       isFramed,
+      isShared,
       tcp: '',
     }
   const outcome = isDenied || (restriction === 'warn' && asked !== 'large') ? 'warned' : 'allowed'
@@ -106,6 +108,7 @@ function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, 
     isRewritten: isForwarded && headers === 'enabled',
     isMoved: isForwarded && modules.rewrite === 'enabled',
     isFramed,
+    isShared,
     tcp,
   }
 }
@@ -129,6 +132,7 @@ const moduleOf = (name: string, state: ModuleState, fields: object): object =>
 
 const settings: Record<RouteModuleName, object> = {
   user_agent_filter: { deny: ['Bad Agent'] },
+  cors: { allowed_origins: ['https://page.example'] },
   methods: { allow: ['GET'] },
   rate_limit: { requests: 1, per_seconds: 3600 },
   redirect: { to: 'https://new.example', status_code: 307 },
@@ -248,7 +252,7 @@ test('modules that are absent, disabled and enabled, with policies that are miss
     const before = upstream.heads.length
     const [answer, overTcp] = await whileStopped(node, async () => {
       await lose(node, lost)
-      return [await get(node, { host, path }), await dial(tcp)]
+      return [await get(node, { host, path, headers: ['Origin: https://page.example'] }), await dial(tcp)]
     })
     const heads = upstream.heads.slice(before)
     const isAdded = heads.some((head) => /^x-added: yes$/im.test(head))
@@ -264,6 +268,7 @@ test('modules that are absent, disabled and enabled, with policies that are miss
       outcome: line?.['gatehouse.outcome'],
       isRewritten: isAdded,
       isMoved,
+      isShared: /^access-control-allow-origin: https:\/\/page\.example\r?$/im.test(answer.head),
       isFramed: /^x-frame-options: DENY\r?$/im.test(answer.head),
     }
     seen.push({ ...states, ...told, tcp: overTcp })

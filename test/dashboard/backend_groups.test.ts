@@ -169,6 +169,18 @@ test('the filters, the rate limit, the redirect and the rewrite of a route are s
     ...{ enabled: true, strip_prefix: '/api', add_prefix: null, host: 'app.internal' },
   })
 
+  await page.reload()
+  await page.getByRole('button', { name: /^Change the CORS settings of/ }).click()
+  await dialog.getByLabel('Origins', { exact: true }).fill('https://app.example.com/')
+  await dialog.locator('.field-error').first().waitFor()
+  await dialog.getByLabel('Origins', { exact: true }).fill('https://app.example.com\nhttps://*.example.net')
+  await dialog.getByText('Let pages send cookies').click()
+  await assertAccessible()
+  await save('Save')
+  await page.getByText('https://app.example.com, https://*.example.net, with cookies').waitFor()
+  const { allowed_origins, allow_credentials } = await moduleOf('cors')
+  assert.deepEqual([allowed_origins, allow_credentials], [['https://app.example.com', 'https://*.example.net'], true])
+
   await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
   await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
   await dialog.waitFor({ state: 'detached' })

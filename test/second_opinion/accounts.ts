@@ -219,6 +219,21 @@ const filterModule = ({ random }: World, entries: readonly string[]): object | n
   return random(8) ? null : { enabled: enabled(random), ...lists, mode: pick(random, ['enforce', 'warn']) }
 }
 
+const corsModule = ({ random }: World): object | null =>
+  random(3)
+    ? null
+    : {
+        enabled: enabled(random),
+        ...pick(random, [
+          { allowed_origins: ['*'] },
+          { allowed_origins: ['https://page.example', 'https://*.page.example'], allow_credentials: random(2) === 0 },
+        ]),
+        allowed_methods: pick(random, [[], ['PUT', 'DELETE']]),
+        allowed_headers: pick(random, [[], ['X-Env', 'x|%']]),
+        exposed_headers: pick(random, [[], ['X-From']]),
+        max_age_seconds: pick(random, [0, 600]),
+      }
+
 /** Never reached: how often each source has come in a window is not known here. */
 const rateLimitModule = ({ random }: World): object | null =>
   random(4) ? null : { enabled: enabled(random), requests: 1_000_000, per_seconds: 3_600, key: 'source' }
@@ -255,6 +270,7 @@ const routeFields = (world: World, tenant: Tenant) => ({
   request_headers: headersModule(world),
   response_headers: responseHeadersModule(world),
   user_agent_filter: filterModule(world, ['SECOND', 'd-o', 'curl/']),
+  cors: corsModule(world),
   methods: filterModule(world, ['GET', 'POST', 'HEAD', 'PURGE']),
   rate_limit: rateLimitModule(world),
   redirect: redirectModule(world),
@@ -276,6 +292,7 @@ const routeOf = (route: Route): Route => ({
   request_headers: route.request_headers,
   response_headers: route.response_headers,
   user_agent_filter: route.user_agent_filter,
+  cors: route.cors,
   methods: route.methods,
   redirect: route.redirect,
   rewrite: route.rewrite,

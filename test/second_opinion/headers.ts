@@ -42,19 +42,29 @@ const forEveryAnswer =
 /** What the upstreams of this test answer with, besides framing. */
 const upstreamHeaders: Header[] = [['x-from', 'upstream']]
 
-export function withResponseHeaders(expected: Expected, { response_headers }: Route): Expected {
+/** `cors`: what that module adds before. */
+export function withResponseHeaders(
+  expected: Expected,
+  { response_headers }: Route,
+  cors: readonly Header[],
+): Expected {
   const { add, remove } = response_headers?.enabled ? response_headers : { add: {}, remove: [] }
   const added = Object.entries(add).map(([name, value]): Header => [name.toLowerCase(), value])
+  if (expected.isPreflight) {
+    const headers = [...cors, ...added.filter(([name]) => forEveryAnswer.test(name))].sort(byName)
+    return { ...expected, response: { headers, body: '' } }
+  }
   if (expected.errorCode) {
     const own = added.map(([name, value]): [string, string | undefined] => [
       name,
       forEveryAnswer.test(name) ? value : undefined,
     ])
-    return { ...expected, onOwnAnswer: own }
+    return { ...expected, onOwnAnswer: [...own, ...cors] }
   }
   const gone = new Set(remove.map((name) => name.toLowerCase()))
   for (const [name] of added) if (name !== 'set-cookie') gone.add(name)
-  const changed = (headers: Header[]) => [...headers.filter(([name]) => !gone.has(name)), ...added].sort(byName)
+  const changed = (headers: Header[]) =>
+    [...[...headers, ...cors].filter(([name]) => !gone.has(name)), ...added].sort(byName)
   const { response } = expected
   return response
     ? { ...expected, response: { ...response, headers: changed(response.headers) } }

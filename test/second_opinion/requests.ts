@@ -10,7 +10,7 @@ export type TcpVisit = TcpConnection & { way: Way; sourceAsSent: string; number:
 
 /** What requests with a body send. */
 export const body = 'hello'
-const methods = ['GET', 'GET', 'GET', 'HEAD', 'POST', 'DELETE']
+const methods = ['GET', 'GET', 'GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS']
 let numbers = 0
 
 export function makeVisit(random: Random, tenant: Tenant, tenants: readonly Tenant[], requests: number): Visit {
@@ -88,6 +88,11 @@ function variantOf(random: Random, path: string): string {
   ])
 }
 
+const origins = [
+  ...['https://page.example', 'https://page.example', 'https://a.page.example', 'https://a.b.page.example'],
+  ...['https://*.page.example', 'http://page.example', 'https://evil.example', 'null'],
+]
+
 function headersOf(random: Random, protocol: HttpRequest['protocol']): Header[] {
   const headers: Header[] = [
     ['User-Agent', 'second-opinion'],
@@ -107,6 +112,8 @@ function headersOf(random: Random, protocol: HttpRequest['protocol']): Header[] 
     ['Accept', '*/*'],
   ]
   const chosen = headers.filter(() => random(5) === 0)
+  if (random(3) === 0) chosen.push(['Origin', pick(random, origins)])
+  if (random(2)) chosen.push(['Access-Control-Request-Method', 'PUT'])
   if (protocol === '1.1' && random(12) === 0)
     chosen.push(
       ...pick<Header[]>(random, [

@@ -1,6 +1,7 @@
 // What an edge does with a request, written from docs/ and openapi.json alone, without regard to how the agent does it.
 // Simple rather than fast. A difference from what the edge does is a defect of the edge, of this file, or of the docs.
 import { bitString, prefixOf } from '../deciders/deciders.ts'
+import { type Cors, corsHeaders, preflightOf } from './cors.ts'
 import { byName, forwardedHeaders, locationOf, passes, userAgentPasses, withResponseHeaders } from './headers.ts'
 import {
   canonical,
@@ -31,6 +32,7 @@ export type Route = {
   request_headers: HeadersModule
   response_headers: HeadersModule
   user_agent_filter: Module<Filter>
+  cors: Module<Cors>
   methods: Module<Filter>
   redirect: Module<{ to: string; status_code: number; keep_path: boolean; keep_query: boolean }>
   rewrite: Module<Rewrite>
@@ -81,6 +83,8 @@ export type Expected = {
   errorCode?: string
   /** What an HTTP response backend answers. */
   response?: { headers: Header[]; body: string }
+  /** The edge has answered one itself. */
+  isPreflight?: true
   /** Headers that the client gets of an upstream's answer, and what the edge's own has of those that the route adds. */
   answered?: Header[]
   onOwnAnswer?: [name: string, value: string | undefined][]
@@ -280,7 +284,8 @@ export function expectHttp(accounts: readonly Account[], request: HttpRequest, n
   if (!found || !route) return failed(404, 'ERR_NO_ROUTE', 'no_route', place)
   if (findEdge(accounts, request.serverName)?.edge !== found.edge)
     return failed(421, 'ERR_MISDIRECTED', 'misdirected', place)
-  return withResponseHeaders(atRoute(found.account, found.edge, route, request, now), route)
+  const expected = atRoute(found.account, found.edge, route, request, now)
+  return withResponseHeaders(expected, route, corsHeaders(request, route, expected.isPreflight))
 }
 
 function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpRequest, now: number): Expected {
@@ -300,12 +305,20 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
     user_agent_filter: route.user_agent_filter?.enabled && !userAgentPasses(route.user_agent_filter, request),
     methods: route.methods?.enabled && !passes(route.methods, (entry) => entry === method),
   }
+  const preflight = preflightOf(request, route)
+  if (preflight) fails.methods = false
   const failing = (['user_agent_filter', 'methods'] as const).filter((name) => fails[name])
   const [reason] = failing.filter((name) => route[name]?.mode === 'enforce')
   const [status, code] = reason === 'methods' ? [405, 'ERR_METHOD_REFUSED'] : [403, 'ERR_USER_AGENT_REFUSED']
   if (reason) return { ...verdict, status, errorCode: code, counted: { outcome: 'refused', reason, ...place } }
   const warning = failing[0] && { outcome: 'warned' as const, reason: failing[0] }
   const counted: Counted = { ...(warned ?? { outcome: 'allowed' }), ...warning, ...place }
+  if (preflight === 'refused')
+    return {
+      ...verdict,
+      ...{ status: 403, errorCode: 'ERR_CORS_REFUSED', counted: { outcome: 'refused', reason: 'cors', ...place } },
+    }
+  if (preflight) return { ...verdict, status: 204, isPreflight: true, response: { headers: [], body: '' }, counted }
   if (route.redirect?.enabled) {
     const { status_code, ...redirect } = route.redirect
     const location = locationOf(redirect, forwardedPath(path), query)

@@ -8,8 +8,9 @@ export type Message = 'request' | 'response'
 export const headerLimits = { entries: 50, nameBytes: 256, valueBytes: 4096, allBytes: 12_000 } as const
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+export const headerNamePattern = token.source
 /** What JSON Schema can say of a header's name. */
-const nameSchema = { type: 'string', pattern: token.source, maxLength: headerLimits.nameBytes } as const
+const nameSchema = { type: 'string', pattern: headerNamePattern, maxLength: headerLimits.nameBytes } as const
 /** What JSON Schema can say of header maps and lists of names. The functions below say the rest. */
 export const headerSchemas = {
   map: { maxProperties: headerLimits.entries, propertyNames: nameSchema },

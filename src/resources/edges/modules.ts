@@ -42,6 +42,7 @@ import { holdBackends } from '../backends/store.ts'
 import { backendRef } from '../backends/view.ts'
 import { IpPolicyIds } from '../ip_policies/schema.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
+import { corsModule } from './cors_module.ts'
 import { define, type EdgeKind, type Module } from './module.ts'
 
 const HeaderMap = (options: object = {}) =>
@@ -291,6 +292,8 @@ export const modules = {
     answer: '403',
     examples: { allow: ['ExampleApp/'], deny: ['curl/', 'scrapy'] },
   }),
+
+  cors: corsModule,
 
   methods: filterModule({
     title: 'MethodsModule',

@@ -94,6 +94,8 @@ const ordinary: [string, () => string][] = [
   ['Content-Type', () => 'text/plain'],
   ['Authorization', () => 'Bearer x'],
   ['X-Custom', () => pick(['', 'a', '%[src]', '\\x0d\\x0aX-Evil: 1', 'x'.repeat(randomBelow(300))])],
+  ['Origin', () => pick(['https://page.example', 'https://a.page.example', 'https://evil.example', 'null', ''])],
+  ['Access-Control-Request-Method', () => 'PUT'],
   ['Referer', () => 'https://app.example.com/..'],
 ]
 const forbidden = [

@@ -70,6 +70,8 @@ export const operations = {
       '/moved',
       '/rewritten',
       '/rewritten/deep',
+      '/cors',
+      '/cors-both',
     ],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
@@ -161,6 +163,15 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
     rewrite: { strip_prefix: '/rewritten', add_prefix: '/in', host: null },
     headers: native,
     policies: [office],
+  })
+  const cors = {
+    ...{ allowed_methods: ['PUT'], allowed_headers: [], exposed_headers: ['X-Reached'], max_age_seconds: 60 },
+    ...{ allowed_origins: ['https://page.example', 'https://*.page.example'], allow_credentials: true },
+  }
+  route('/cors', { cors })
+  route('/cors-both', {
+    cors: { ...cors, allowed_origins: ['*'], allow_credentials: false },
+    ...{ response_headers: onResponses, headers: native, policies: [office] },
   })
   route('/no-response', { backend: named('bkdhr', 'lost') })
   const set = (name: string, enforced: boolean) => ({ id: named('ipx', name), enforced, policies: [office] })

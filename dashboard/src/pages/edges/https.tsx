@@ -14,6 +14,7 @@ import { StatusBadge, StatusState } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { AddRoute } from './add_route.tsx'
 import { nameOfGroup, useGroups } from './backend_options.ts'
+import { CorsRow } from './cors.tsx'
 import { FilterRow } from './filters.tsx'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
@@ -151,6 +152,7 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
           <BackendRow place={place} module={route.backend} />
           <RestrictionRow place={place} module={route.ip_restriction} />
           <FilterRow kind="user_agent_filter" place={place} module={route.user_agent_filter} />
+          <CorsRow place={place} module={route.cors} />
           <FilterRow kind="methods" place={place} module={route.methods} />
           <RateLimitRow place={place} module={route.rate_limit} />
           <RedirectRow place={place} module={route.redirect} />

@@ -14,6 +14,7 @@ type Bodies = {
   request_headers: Headers
   response_headers: Headers
   user_agent_filter: Shapes['UserAgentFilterModule']
+  cors: Shapes['CorsModule']
   methods: Shapes['MethodsModule']
   rate_limit: Shapes['RateLimitModule']
   redirect: Shapes['RedirectModule']
@@ -69,6 +70,7 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   request_headers: onRoutes('request_headers', 'headers'),
   response_headers: onRoutes('response_headers', 'headers'),
   user_agent_filter: onRoutes('user_agent_filter'),
+  cors: onRoutes('cors', 'CORS settings'),
   methods: onRoutes('methods'),
   rate_limit: onRoutes('rate_limit'),
   redirect: onRoutes('redirect'),

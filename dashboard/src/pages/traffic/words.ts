@@ -20,6 +20,7 @@ const sentences: Record<string, string> = {
   account: 'Too many connections to this account',
   websockets: 'Too many WebSockets',
   user_agent_filter: 'The route does not accept this User-Agent',
+  cors: 'The route does not accept pages of this origin',
   methods: 'The route does not accept this method',
   emergency: 'The operator of the installation refuses this address for now',
   rate_limit: 'More requests than the limit of the route',

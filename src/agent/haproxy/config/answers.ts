@@ -18,6 +18,7 @@ export const answers = {
   refused: `status 403 content-type application/json lf-string '{"error_code":"ERR_IP_REFUSED","status_code":403,"msg":"Requests from this address are refused.","details":{"request_id":"%[unique-id]"}}'`,
   emergency: `status 403 content-type application/json lf-string '{"error_code":"ERR_IP_REFUSED","status_code":403,"msg":"Requests from this address are refused for now.","details":{"request_id":"%[unique-id]"}}'`,
   userAgentRefused: `status 403 content-type application/json lf-string '{"error_code":"ERR_USER_AGENT_REFUSED","status_code":403,"msg":"This route refuses requests with this User-Agent.","details":{"request_id":"%[unique-id]"}}'`,
+  corsRefused: `status 403 content-type application/json lf-string '{"error_code":"ERR_CORS_REFUSED","status_code":403,"msg":"This route does not accept requests from pages of this origin.","details":{"request_id":"%[unique-id]"}}'`,
   methodRefused: `status 405 content-type application/json lf-string '{"error_code":"ERR_METHOD_REFUSED","status_code":405,"msg":"This route does not accept this method.","details":{"request_id":"%[unique-id]"}}' hdr Allow %[var(txn.allowed_methods)]`,
   badHost: answer(400, 'ERR_BAD_HOST', 'The Host header must be a host name or an address, with an optional port.'),
   badForwardedFor: answer(

@@ -25,7 +25,8 @@ import { hasNoModule, moduleAcls } from './modules.ts'
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
-import { filterAcls, filterRequests } from './route_filters.ts'
+import { answerPreflights, corsAcls, findCors } from './route_cors.ts'
+import { filterAcls, filterMethods, filterUserAgents } from './route_filters.ts'
 import { limitRate, rateAcls, rateTables } from './route_rate.ts'
 import { redirectRequests } from './route_redirect.ts'
 import { rewriteRequests } from './route_rewrite.ts'
@@ -214,12 +215,12 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
-  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${filterAcls}${rateAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${corsAcls}${filterAcls}${rateAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists', ...routeModuleNames].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists', 'cors_origin', ...routeModuleNames].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
@@ -262,8 +263,8 @@ ${otherReadings(settings)}
   acl sni_wildcard_same ssl_fc_sni,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),strcmp(txn.edge) eq 0
   http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same
   http-request set-var(sess.edge) var(txn.edge) if !same_edge
-${findResponseLists(settings)}
-  http-request return ${answers.internal} if has_response_headers !has_response_lists
+${findResponseLists(settings)}${findCors(settings)}
+  http-request return ${answers.internal} if has_response_headers !has_response_lists || has_cors !has_cors_lists
 
   # May it pass, and where to?
   acl has_modules var(txn.has_modules) -m found
@@ -272,7 +273,7 @@ ${findResponseLists(settings)}
 ${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
   http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
 ${askOtherReadings(settings)}
-  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${filterRequests(settings, '')}${limitRate(settings, '')}${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
+  http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${filterUserAgents(settings, '')}${answerPreflights}${filterMethods(settings, '')}${limitRate(settings, '')}${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}
   http-request return ${answers.unavailable} if ${isUnreachable} !native !responds
   http-request return ${answers.allDown} if native all_down !responds${dial('http-request')}${rewriteRequests(settings, 'careful')}

@@ -5,7 +5,8 @@ import { clientMayNotSend, httpsBackends } from './backends.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
 import { hasNoModule } from './modules.ts'
 import { findResponseLists } from './response_headers.ts'
-import { filterRequests } from './route_filters.ts'
+import { findCors, leavesCors } from './route_cors.ts'
+import { filterMethods, filterUserAgents } from './route_filters.ts'
 import { limitRate } from './route_rate.ts'
 import { rewriteRequests } from './route_rewrite.ts'
 import {
@@ -58,8 +59,8 @@ export const fastPath = (settings: ProxySettings) => `
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
   http-request allow if reachable same_edge { ${hasNoModule} } unrestricted reachable_plain few_in_flight
-${findResponseLists(settings)}
-  http-request unset-var(txn.address) if has_redirect || has_response_headers !has_response_lists
+${findResponseLists(settings)}${findCors(settings)}
+  http-request unset-var(txn.address) if has_redirect || has_response_headers !has_response_lists || ${leavesCors}
 
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
   acl has_lists var(txn.headers_to_set) -m found
@@ -78,7 +79,7 @@ ${onePolicy(settings, 'http-request', 'txn.entry')}${askOnePolicy('http-request'
   http-request set-var(txn.fast) bool(true) if reachable same_edge known_account !has_headers || reachable same_edge known_account has_lists
 ${decide('http-request', 'txn.entry', 'fast !open || fast !unrestricted').slice(1)}
   http-request return ${answers.refused} if fast !open !allowed || fast !unrestricted !allowed
-${filterRequests(settings, 'fast').slice(1)}${limitRate(settings, 'fast')}${rewriteRequests(settings, 'fast')}
+${filterUserAgents(settings, 'fast').slice(1)}${filterMethods(settings, 'fast')}${limitRate(settings, 'fast')}${rewriteRequests(settings, 'fast')}
   http-request allow if fast !many_in_flight${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
   http-request allow if fast
 `

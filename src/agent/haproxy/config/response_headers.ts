@@ -1,6 +1,7 @@
 import { withHeaders } from '../maps/entries.ts'
 import { endOfLists, responseList } from '../maps/header_lists.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
+import { changeCors } from './route_cors.ts'
 import { part } from './rules.ts'
 
 /** What both paths ask. */
@@ -13,10 +14,11 @@ export const findResponseLists = (settings: ProxySettings): string =>
   `  http-request set-var(txn.response_lists) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'response_lists')}) if has_response_headers`
 
 /**
- * After all other rules about responses, which the first of these ends for routes without the module. The edge itself has
+ * After all other rules about responses, which the first of these ends for routes without the modules. The edge itself has
  * answered where no server was chosen, or one was and failed; an answer of Lua is one of the tenant's.
  */
 export const changeResponses = `
+  http-after-response allow if !{ var(txn.response_lists) -m found } !{ var(txn.cors) -m found }${changeCors()}
   http-after-response allow if !{ var(txn.response_lists) -m found }
   acl answered_by_edge var(txn.answered_by_edge) -m found
   http-after-response set-var(txn.answered_by_edge) bool(true) if !{ srv_id gt 0 } !{ var(txn.replied) -m found } || { status 502 503 504 } { txn.sess_term_state -m beg S s P }

@@ -23,7 +23,7 @@ const disguisedUserAgent = '(*LF)(?mi)^user[^a-z0-9-]agent[ \\t]*:'
  * Once policies let the request pass. Which of two User-Agent headers a server believes is not known, so two are never let
  * through. `of`: which requests.
  */
-export const filterRequests = (
+export const filterUserAgents = (
   settings: ProxySettings,
   of: string,
 ): string => `${findModule(settings, 'user_agent_filter', of)}
@@ -33,6 +33,8 @@ export const filterRequests = (
     'txn.user_agent',
     ` !{ req.fhdr_cnt(user-agent) gt 1 } !{ var(txn.user_agent) -m len gt ${filterLimits.userAgentBytes} }${of ? '' : ` !{ req.hdrs -m reg '${disguisedUserAgent}' }`}`,
     answers.userAgentRefused,
-  )}${findModule(settings, 'methods', of)}
+  )}`
+
+export const filterMethods = (settings: ProxySettings, of: string): string => `${findModule(settings, 'methods', of)}
   http-request set-var(txn.method) method if knows_methods
   http-request set-var(txn.allowed_methods) var(txn.methods),${filterValue.field('methods')} if knows_methods${judge('methods', 'method_passes', 'txn.method', '', answers.methodRefused)}`

@@ -12,6 +12,7 @@ const reasonOfAnswer: readonly (readonly [string, RequestReason])[] = [
   [answers.badRequest, 'bad_request'],
   [answers.emergency, 'emergency'],
   [answers.userAgentRefused, 'user_agent_filter'],
+  [answers.corsRefused, 'cors'],
   [answers.methodRefused, 'methods'],
   [answers.badHost, 'bad_host'],
   [answers.badForwardedFor, 'bad_forwarded_for'],

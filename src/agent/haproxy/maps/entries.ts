@@ -46,6 +46,7 @@ export const mapNames = [
   'headers',
   'header_lists',
   'response_lists',
+  'cors_origin',
   ...routeModuleNames,
   'timeouts',
   'response',

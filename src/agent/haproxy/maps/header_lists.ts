@@ -33,11 +33,12 @@ export function responseLists(add: readonly [string, string][], remove: readonly
   const lists = Object.groupBy(added, (each) =>
     isCookie(each) ? 'added' : isForEveryAnswer(each[0]) ? 'everywhere' : 'set',
   )
-  const headers = (list: [string, string][] = []) => base64(`${list.flat().map(measured).join('')}\0\0`)
   const removed = remove.map((name) => measured(name.toLowerCase()))
   const deleted = base64(`${removed.join('')}\0`)
-  return [deleted, headers(lists.set), headers(lists.added), headers(lists.everywhere), '.'].join('|')
+  return [deleted, headersToSet(lists.set), headersToSet(lists.added), headersToSet(lists.everywhere), '.'].join('|')
 }
+export const headersToSet = (list: readonly (readonly [string, string])[] = []): string =>
+  base64(`${list.flat().map(measured).join('')}\0\0`)
 /** HAProxy's converters for the parts of it. */
 export const responseList = (part: 'deleted' | 'set' | 'added' | 'everywhere'): string =>
   `field(${['deleted', 'set', 'added', 'everywhere'].indexOf(part) + 1},|),b64dec`

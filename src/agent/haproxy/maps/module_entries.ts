@@ -3,14 +3,21 @@ import {
   type RouteModuleSettings,
   routeModuleNames,
 } from '../../../distribution/route_modules.ts'
+import { anything, corsFault, parentOf } from '../../../kernel/edge/cors.ts'
 import { allowedMethods, type Filter, methodsFault, userAgentFault } from '../../../kernel/edge/filters.ts'
 import { encodeHeaderText } from '../../../kernel/edge/headers.ts'
 import { redirectFault } from '../../../kernel/edge/redirect.ts'
 import { rewriteFault } from '../../../kernel/edge/rewrite.ts'
 import { delimited, UnusableRecord, withModule } from './codec.ts'
+import { headersToSet } from './header_lists.ts'
 
 /** Lists of what is allowed and denied, and of the methods that a refusal names. */
 export const filterValue = delimited('mode', 'allow', 'deny', 'methods')
+
+/** Headers for the answers to preflights, and for other responses. The dot says that nothing is missing. */
+export const corsValue = delimited('origins', 'preflight', 'actual', 'end')
+export const anyOrigin = 'any'
+export const endOfCors = '|.'
 
 export const rateValue = delimited('requests', 'seconds', 'key', 'mode')
 
@@ -29,6 +36,26 @@ const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name])
   user_agent_filter(filter) {
     checked('user_agent_filter', userAgentFault(filter))
     return filterLists(filter, (text) => text.toLowerCase())
+  },
+
+  cors(cors) {
+    checked('cors', corsFault(cors))
+    const list = (name: string, values: readonly string[]): [string, string][] =>
+      values.length ? [[`access-control-${name}`, values.join(', ')]] : []
+    const credentials = list('allow-credentials', cors.allow_credentials ? ['true'] : [])
+    const preflight = [
+      ...list('allow-methods', cors.allowed_methods),
+      ...list('allow-headers', cors.allowed_headers),
+      ...list('max-age', [`${cors.max_age_seconds}`]),
+      ...credentials,
+    ]
+    const actual = [...list('expose-headers', cors.exposed_headers), ...credentials]
+    return corsValue.format({
+      origins: cors.allowed_origins.includes(anything) ? anyOrigin : 'listed',
+      preflight: headersToSet(preflight),
+      actual: headersToSet(actual),
+      end: '.',
+    })
   },
 
   methods(filter) {
@@ -73,8 +100,18 @@ const isOn = (settings: Settings) => (name: RouteModuleName) => settings[name] !
 export const moduleParts = (settings: Settings): Partial<Record<RouteModuleName, string>> =>
   Object.fromEntries(routeModuleNames.filter(isOn(settings)).map((name) => [name, withModule]))
 
-export const moduleEntries = (route: string, settings: Settings) =>
-  routeModuleNames.filter(isOn(settings)).map((map) => ({ map, key: route, value: settingsValue(map, settings) }))
+export const moduleEntries = (route: string, settings: Settings) => [
+  ...routeModuleNames.filter(isOn(settings)).map((map) => ({ map, key: route, value: settingsValue(map, settings) })),
+  ...(settings.cors?.allowed_origins ?? []).map((origin) => ({
+    map: 'cors_origin' as const,
+    key: originKey(route, origin),
+    value: 'yes',
+  })),
+]
+
+/** `x` stands for any label, and another separator says so: only an origin with a label there becomes such a key. */
+const originKey = (route: string, origin: string): string =>
+  parentOf(origin) ? `${route}*${origin.replace('*', 'x')}` : `${route}|${origin}`
 
 function settingsValue<Name extends RouteModuleName>(name: Name, settings: Settings): string {
   const read: (settings: RouteModuleSettings[Name]) => string = values[name]
