@@ -89,7 +89,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   const believed = believedReports(nodes, { findOthers, isActive: publishers.isActive, onDropped: dropOfOthers })
   takeHits(believed, buffers, publishers.isActive)
   saveRuleHits(db, believed, { clock: systemClock, log }, publishers.isActive)
-  takeTraffic(believed, systemClock)
+  takeTraffic(db, believed, { clock: systemClock, log })
   metrics.watchEdgeNodes(nodes.all)
   noteProxyChanges(nodes, { db, clock: systemClock, log, isActive: publishers.isActive })
   noteEmergencies(nodes, { db, log, isActive: publishers.isActive })

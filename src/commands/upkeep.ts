@@ -23,6 +23,7 @@ import { countRefusedHostports } from '../resources/edges/hostports.ts'
 import { deleteRequestCountsBefore } from '../resources/requests/keep.ts'
 import { addRequestPartitions, dropRequestPartitions } from '../resources/requests/partitions.ts'
 import { expiryOfCertificates, firstToExpire } from '../resources/tls_certificates/store.ts'
+import { deleteOldTraffic } from '../resources/traffic_statistics/keep.ts'
 import { deleteDeliveriesBefore } from '../resources/webhook_destinations/deliveries.ts'
 import { encryptWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'
 
@@ -58,6 +59,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     'delete counts of edges': () => deleteEdgeCountsBefore(db, oldestAddress),
     // A process of a version before this one may still count, without adding up.
     'add up counts': () => repairRollUps(db, now - 2 * dayMs),
+    'delete old traffic': () => deleteOldTraffic(db, now),
     'delete counts of rules': () => deleteOldRuleHits(db, now),
     'delete join tokens': () => forgetJoinTokens(db),
     'delete refusals': () => deleteRefusalsBefore(db, oldestAddress),

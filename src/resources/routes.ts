@@ -28,6 +28,7 @@ import { requestRoutes } from './requests/routes.ts'
 import { reservedDomainRoutes } from './reserved_domains/routes.ts'
 import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
 import { tlsCertificateRoutes } from './tls_certificates/routes.ts'
+import { trafficStatisticsRoutes } from './traffic_statistics/routes.ts'
 import { webhookDestinationRoutes } from './webhook_destinations/routes.ts'
 
 /** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
@@ -49,6 +50,7 @@ export const routes: readonly Route[] = [
   ...newlyRefusedRoutes,
   ...ipActivityRoutes,
   ...requestRoutes,
+  ...trafficStatisticsRoutes,
   ...backendRoutes,
   ...tcpEdgeRoutes,
   ...httpsEdgeRoutes,

@@ -81,6 +81,32 @@ test("a node's metrics say exactly what became of the requests to each route and
     ],
     [3, 3, 4, 0, 0],
   )
+  // So does what the control plane shows of it.
+  const shown = async (query: string) => (await admin('GET', `/traffic_statistics?${query}`)).body
+  const { groups } = await poll(
+    () => shown('by=route'),
+    (body) =>
+      body.groups.reduce((sum: number, { sums }: { sums: { requests: number } }) => sum + sums.requests, 0) === 9,
+  )
+  const sumsOf = (id: string) =>
+    groups.find(({ edge_id, route_id }: Record<string, string>) => (route_id ?? edge_id) === id).sums
+  assert.deepEqual(
+    [route.id, broken.id, tcp.id].map(sumsOf).map(({ requests, refused, errors: { unreachable } }) => ({
+      ...{ requests, refused, unreachable },
+    })),
+    [
+      { requests: 5, refused: 2, unreachable: 0 },
+      { requests: 1, refused: 0, unreachable: 1 },
+      { requests: 3, refused: 2, unreachable: 1 },
+    ],
+  )
+  assert.deepEqual([sumsOf(tcp.id).latency_ms, sumsOf(route.id).latency_ms !== null], [null, true])
+  assert.equal((await shown(`backend_id=${dead}`)).groups[0].sums.requests, 4)
+  assert.deepEqual(
+    (await shown('by=node')).groups.map(({ node }: { node: string }) => node),
+    ['edge-1'],
+  )
+  assert.equal((await shown('')).nodes_not_counting, 0)
   // HAProxy's own counters agree, which do not depend on lines.
   const since = (name: string) => (of(name) ?? Number.NaN) - (before.get(`gatehouse_edge_${name}`) ?? 0)
   const ofFrontend = (status: string) => since(`frontend_requests_total{frontend="https",status="${status}"}`)

@@ -7,7 +7,9 @@ import { place } from '../../src/commands/cells/placement.ts'
 import { one } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { channelsOf, keptRuleHits } from '../../src/distribution/channels.ts'
+import { keptTraffic } from '../../src/distribution/traffic_report.ts'
 import { hourOf, rfc3339 } from '../../src/kernel/clock.ts'
+import { noTraffic } from '../../src/kernel/edge/traffic.ts'
 import { newUuid, toUuid } from '../../src/kernel/ids.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
 import { type Account, secretsBox, startControlPlane } from '../harness/control_plane.ts'
@@ -71,6 +73,11 @@ async function tellAbout(tenants: readonly Tenant[]): Promise<void> {
     health: [],
     ruleHits: { sender: newUuid(), batch: 1, hits: ruleHits },
   }
+  const traffic = tenants.map(({ account: { accountId }, edge }) => ({
+    ...{ account: accountId, edge: edge.id, route: null, backend: null, minute: Date.now() - (Date.now() % 60_000) },
+    ...{ counts: [1, ...noTraffic().slice(1)], latencies: [] },
+  }))
+  const passed = { ...counted, ruleHits: undefined, traffic: { sender: newUuid(), batch: 1, lost: 0, counts: traffic } }
   const requests = tenants.map(({ account, edge }) => edgeRequest(account, edge, { node: 'thief', protocol: 'tcp' }))
   const hour = rfc3339(hourOf(Date.now()))
   const dropped = tenants.map(({ account }) => ({ account: account.accountId, hour, count: 5 }))
@@ -85,6 +92,7 @@ async function tellAbout(tenants: readonly Tenant[]): Promise<void> {
     )
   await tell(channels.reports('thief'), report, 'kept')
   await tell(channels.reports('thief'), counted, keptRuleHits(1))
+  await tell(channels.reports('thief'), passed, keptTraffic(1))
   await tell(channels.requests('thief'), { node: 'thief', batch: newUuid(), requests, dropped }, 'kept')
 }
 
@@ -97,6 +105,7 @@ const written = ({ account, edge }: Tenant) =>
       (select count(*) from edge_counts where account_id = ${uuidOf(account)}) as edges,
       (select count(*) from address_outcomes where account_id = ${uuidOf(account)} and target_id = ${toUuid(edge.id)}) as outcomes,
       (select count(*) from ip_rule_hits where account_id = ${uuidOf(account)}) as rules,
+      (select count(*) from traffic_hours where account_id = ${uuidOf(account)}) as traffic,
       (select count(*) from backend_health where account_id = ${uuidOf(account)}) as health,
       (select count(*) from edge_requests where account_id = ${uuidOf(account)}) as requests,
       (select count(*) from edge_request_counts where account_id = ${uuidOf(account)}) as request_counts`,

@@ -267,6 +267,7 @@ export const expectations: Record<string, Expectation> = {
   'requests.stream': { admin: 200, member: 200, filters: { edge_id: httpsEdge } },
 
   'ip_activity.get': { admin: 200, member: 200 },
+  'traffic_statistics.get': { admin: 200, member: 200 },
   'backend_health.get': { admin: 200, member: 200 },
 
   ...backendExpectations,

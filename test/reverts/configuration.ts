@@ -6,7 +6,8 @@ export type Shown = Record<string, unknown> & { id: string }
 /** What can be configured, by the operation that lists it: not history, and nothing of the installation. */
 export type Configuration = Record<string, Shown[]>
 
-const history = /^(audit_events|change_sets|requests|edge_nodes|cells|ip_refusals|ip_activity|newly_refused|api_keys)/
+const history =
+  /^(audit_events|change_sets|requests|edge_nodes|cells|ip_refusals|ip_activity|traffic_statistics|newly_refused|api_keys)/
 const lists = routes.filter(
   ({ operation, params, response }) =>
     operation.endsWith('.list') && !params && !history.test(operation) && response?.properties?.next_page_uri,

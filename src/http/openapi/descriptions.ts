@@ -16,6 +16,7 @@ const groups: Record<string, string> = {
   ip_refusals: 'Calls that an IP restriction refused, with the rule that decided.',
   requests: 'Requests that edges refused, warned about, limited or failed, and what decided.',
   newly_refused_addresses: 'Addresses that were allowed lately and are refused now, with the change that caused it.',
+  traffic_statistics: 'Requests, errors and latencies at your edges.',
   ip_activity: 'How often addresses were refused or warned about.',
   backend_health: 'How the upstreams of all backends of the account are.',
   static_backends: 'Upstream servers that edges and routes send traffic to.',

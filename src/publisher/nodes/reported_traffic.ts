@@ -1,14 +1,29 @@
+import type { DbPool } from '../../db/pool.ts'
 import { keptTraffic } from '../../distribution/traffic_report.ts'
 import type { Clock } from '../../kernel/clock.ts'
+import type { Log } from '../../kernel/log.ts'
+import { keepTraffic } from '../../resources/traffic_statistics/keep.ts'
 import type { EdgeNodes } from './nodes.ts'
 import { createRecentTraffic, type RecentTraffic } from './recent_traffic.ts'
 
-/** Takes in what nodes count of traffic, once they are believed about it. */
-export function takeTraffic(nodes: Pick<EdgeNodes, 'onReport'>, clock: Clock): RecentTraffic {
+type Parts = { clock: Clock; log: Pick<Log, 'error'> }
+
+/**
+ * Takes in what nodes count of traffic, once they are believed about it. Answered when it is in the database. Until then the
+ * node sends the same again.
+ */
+export function takeTraffic(db: DbPool, nodes: Pick<EdgeNodes, 'onReport'>, { clock, log }: Parts): RecentTraffic {
   const recent = createRecentTraffic(clock)
+  const busy = new Set<string>()
   nodes.onReport((report, cell, answer) => {
     recent.add(report, cell)
-    if (report.traffic) answer(keptTraffic(report.traffic.batch))
+    const { node, traffic } = report
+    if (!traffic || busy.has(node)) return
+    busy.add(node)
+    keepTraffic(db, node, traffic, clock())
+      .then(() => answer(keptTraffic(traffic.batch)))
+      .catch((err) => log.error({ err, node }, 'cannot write traffic counts; the edge node will resend them'))
+      .finally(() => busy.delete(node))
   })
   return recent
 }
