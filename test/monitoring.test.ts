@@ -103,6 +103,13 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { gatehouse_webhook_oldest_pending_seconds: '0+60x90' },
     quiet: { gatehouse_webhook_oldest_pending_seconds: '300x90' },
   },
+  GatehouseChangeSetNotUndone: {
+    fires: { 'gatehouse_unconfirmed_change_sets{state="revert_failed"}': '1x90' },
+    quiet: {
+      'gatehouse_unconfirmed_change_sets{state="waiting"}': '3x90',
+      'gatehouse_unconfirmed_change_sets{state="overdue"}': '0x90',
+    },
+  },
   // The test's clock starts in 1970.
   GatehouseBackupOld: {
     fires: { 'gatehouse_backup_timestamp_seconds{instance="a"}': '-200000x90' },

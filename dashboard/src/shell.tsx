@@ -6,6 +6,7 @@ import { groups, visiblePages } from './pages.tsx'
 import { LiveNodes } from './shell/live_nodes.tsx'
 import { Person } from './shell/person.tsx'
 import { Search } from './shell/search.tsx'
+import { Unconfirmed } from './shell/unconfirmed.tsx'
 import { type PageMark, useMarks } from './shell/use_marks.ts'
 import { Icon } from './ui/icons.tsx'
 import { Mark } from './ui/mark.tsx'
@@ -61,7 +62,10 @@ export function Shell({ current, caller, children }: Props) {
         </div>
       </header>
       <main id="main" tabIndex={-1} className="sheet">
-        <div className="page">{children}</div>
+        <div className="page">
+          <Unconfirmed />
+          {children}
+        </div>
       </main>
       <Live />
     </div>

@@ -109,9 +109,10 @@ function bodyFlags(schema: Schema, above: readonly string[], skip: readonly stri
 function flagsOf(parameters: readonly Parameter[], body: Schema | undefined, inPath: readonly string[]): Flag[] {
   const flags = documentedFlags(parameters, body, inPath)
   return flags.map((flag) => {
-    const singular = flag.name.replace(/s$/, '')
-    const isFree = flags.every(({ name }) => name !== singular)
-    return (flag.kind === 'list' || flag.kind === 'map') && isFree ? { ...flag, singular } : flag
+    const shorter = flag.name.replace(flag.kind === 'number' ? /-seconds$/ : /s$/, '')
+    if (shorter === flag.name || flags.some(({ name }) => name === shorter)) return flag
+    if (flag.kind === 'number') return { ...flag, asDuration: shorter }
+    return flag.kind === 'list' || flag.kind === 'map' ? { ...flag, singular: shorter } : flag
   })
 }
 

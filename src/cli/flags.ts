@@ -20,6 +20,8 @@ export type Flag = {
   readonly numeric?: true
   /** For a list or map: the name under which one value at a time reads better, such as `scope`. */
   readonly singular?: string
+  /** For a number of seconds: the name under which it can be given as a duration, such as 10m. */
+  readonly asDuration?: string
 }
 
 /** No flag sets these, because every user of a machine can see process arguments. They go into --data. */
@@ -88,8 +90,8 @@ export function readFlags(args: string[], flags: readonly Flag[], usable: readon
     const { type, ...rest } = commandFlags[name]
     options[name] = { type, ...('short' in rest && { short: rest.short }), multiple: 'multiple' in rest }
   }
-  for (const { name, singular, kind, nullable } of flags) {
-    if (singular) options[singular] = { type: 'string', multiple: true }
+  for (const { name, singular, asDuration, kind, nullable } of flags) {
+    for (const other of [singular, asDuration]) if (other) options[other] = { type: 'string', multiple: true }
     options[name] = kind === 'boolean' ? { type: 'boolean' } : { type: 'string', multiple: true }
     if (kind === 'boolean' || nullable) options[`no-${name}`] = { type: 'boolean' }
   }
@@ -99,6 +101,11 @@ export function readFlags(args: string[], flags: readonly Flag[], usable: readon
     const isOff = values[`no-${flag.name}`] === true
     if (isOff && value !== undefined) throw usageFailure(`--${flag.name} and --no-${flag.name} cannot be combined`)
     if (isOff) return [{ flag, value: flag.kind === 'boolean' ? false : null }]
+    const duration = flag.asDuration === undefined ? undefined : values[flag.asDuration]
+    if (duration !== undefined && value !== undefined)
+      throw usageFailure(`--${flag.name} and --${flag.asDuration} cannot be combined`)
+    if (duration !== undefined)
+      return [{ flag, value: toSeconds(flag.asDuration ?? '', String([duration].flat().at(-1))) }]
     if (value === undefined) return []
     return [{ flag, value: value === true ? true : toValue(flag, value as string[]) }]
   })
@@ -148,6 +155,15 @@ function toNumber(name: string, text: string): number {
   const number = Number(text)
   if (text.trim() === '' || !Number.isFinite(number)) throw usageFailure(`--${name} must be a number, not '${text}'`)
   return number
+}
+
+const secondsIn: Readonly<Record<string, number>> = { s: 1, m: 60, h: 60 * 60, d: 24 * 60 * 60 }
+
+export function toSeconds(name: string, text: string): number {
+  const [, number, unit = ''] = /^(\d+)([a-z])$/.exec(text) ?? []
+  const seconds = secondsIn[unit]
+  if (number !== undefined && seconds !== undefined) return Number(number) * seconds
+  throw usageFailure(`--${name} must be a duration such as 90s, 10m or 2h, not '${text}'`)
 }
 
 /** Wrong values of an enumeration are found before anything is sent. */

@@ -12,13 +12,14 @@ const usageOf = ({ words, positionals }: Operation): string =>
   ['gatehouse', ...words, ...positionals.map(({ name }) => `<${name}>`)].join(' ')
 
 function describe(flag: Flag): [string, string] {
-  const { name, singular, kind, nullable, required, description } = flag
+  const { name, singular, asDuration, kind, nullable, required, description } = flag
   const value = placeholderOf(flag)
   const left = kind === 'boolean' ? `--[no-]${name}` : `--${name} ${value}`
   const notes = [
     ...(required ? ['required'] : []),
     ...(kind === 'list' ? [`comma-separated or repeated${singular ? `, also as --${singular}` : ''}`] : []),
     ...(kind === 'map' ? [`can be repeated${singular ? `, also as --${singular}` : ''}`] : []),
+    ...(asDuration ? [`also as --${asDuration} 10m`] : []),
     ...(nullable && kind !== 'boolean' ? [`--no-${name} clears it`] : []),
   ]
   return [left, [description, ...(notes.length ? [`(${notes.join('; ')})`] : [])].filter(Boolean).join(' ')]

@@ -40,6 +40,7 @@ import { requireNatsCa } from './nats_ca.ts'
 import { openSecretsBox, warnOfMissingKeys } from './secrets_key.ts'
 import { signInRoutes } from './sign_in.ts'
 import { openTracing } from './tracing.ts'
+import { startConfirmations } from './unconfirmed.ts'
 import { upkeep } from './upkeep.ts'
 import { startWebhooks, webhookPolicy } from './webhooks.ts'
 
@@ -66,26 +67,27 @@ export async function serve(config: Config): Promise<number> {
   const { fleet, stop: stopFleet } = openFleet(config, db, { secrets, metrics, log })
   const edges = linkEdges(config, db, { buffers, metrics, log, secrets, fleet })
   const stopAcme = startAcme(config, { db, secrets, edges: edges.view, metrics, log })
+  const service: Service = {
+    ...databaseOf(config, db),
+    heavy,
+    streams,
+    clock: systemClock,
+    publicUrl: config.GATEHOUSE_PUBLIC_URL,
+    versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],
+    domains,
+    trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
+    evaluate,
+    edges: edges.view,
+    settings: installationSettings(config, webhooksMayGo, secrets),
+    ...buffers,
+    metrics,
+    trace: tracing.note,
+    dashboard: config.GATEHOUSE_DASHBOARD,
+    rateLimits: rateLimits(config),
+    ...createRefusalNotes(db, metrics, log),
+  }
   const app = createServer({
-    service: {
-      ...databaseOf(config, db),
-      heavy,
-      streams,
-      clock: systemClock,
-      publicUrl: config.GATEHOUSE_PUBLIC_URL,
-      versionHeaders: ['service-version', ...config.GATEHOUSE_VERSION_HEADER_ALIASES],
-      domains,
-      trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
-      evaluate,
-      edges: edges.view,
-      settings: installationSettings(config, webhooksMayGo, secrets),
-      ...buffers,
-      metrics,
-      trace: tracing.note,
-      dashboard: config.GATEHOUSE_DASHBOARD,
-      rateLimits: rateLimits(config),
-      ...createRefusalNotes(db, metrics, log),
-    },
+    service,
     routes: config.GATEHOUSE_DASHBOARD
       ? routes
       : routes.filter(({ operation }) => !/^(dashboard_session|command_sign_in)\./.test(operation)),
@@ -105,6 +107,7 @@ export async function serve(config: Config): Promise<number> {
     (err) => log.error({ err }, 'upkeep failed'),
   )
   const stopMetrics = showMinuteMetrics(db, edges.view, quotasIn(config), metrics, log)
+  const stopTrials = startConfirmations({ db, service, routes, metrics, log })
   const stopWebhooks = startWebhooks(config, webhooksMayGo, secrets, metrics, log)
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
@@ -113,6 +116,16 @@ export async function serve(config: Config): Promise<number> {
   void warnOfPowerfulRole(db, log)
   void warnOfMissingKeys(db, secrets, log)
 
+  await closeWhenTold(app, config, log)
+  await Promise.all([stopAcme(), stopTrials(), stopWebhooks(), stopUpkeep(), stopMetrics(), edges.stop(), stopFleet()])
+  await Promise.all([stopBuffers(), tracing.stop()])
+  await db.end()
+  log.info('stopped')
+  return 0
+}
+
+/** Resolves when the requests in flight are finished, or have been given up. */
+async function closeWhenTold(app: ReturnType<typeof createServer>, config: Config, log: Logger): Promise<void> {
   const signal = await waitForShutdown()
   log.info({ signal }, 'shutting down: finishing requests in flight')
   const giveUp = globalThis.setTimeout(() => {
@@ -121,11 +134,6 @@ export async function serve(config: Config): Promise<number> {
   }, config.GATEHOUSE_SHUTDOWN_GRACE_MS)
   await app.close()
   clearTimeout(giveUp)
-  await Promise.all([stopAcme(), stopWebhooks(), stopUpkeep(), stopMetrics(), edges.stop(), stopFleet()])
-  await Promise.all([stopBuffers(), tracing.stop()])
-  await db.end()
-  log.info('stopped')
-  return 0
 }
 
 const databaseOf = (config: Config, db: DbPool) => ({

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
 import type { Id } from '../kernel/ids.ts'
 import { answer, enter } from './answer.ts'
-import { type Incoming, type PreparedRoute, prepare } from './handling.ts'
+import { type Incoming, type PreparedRoute, prepareAll } from './handling.ts'
 import { suggestPath } from './input/paths.ts'
 import { isUnchanged } from './preconditions.ts'
 import type { Method, Route } from './route.ts'
@@ -16,7 +16,7 @@ type Request = FastifyRequest<{ Params: Record<string, string>; Querystring: Rec
 export function serveRoutes(app: FastifyInstance, service: Service, routes: readonly Route[]): void {
   // Fastify reads no body: it would look at the content type before the role and the query. `answer` reads it in its turn.
   for (const method of METHODS) app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
-  const prepared = new Map(routes.map((route) => [route.operation, prepare(route)]))
+  const prepared = prepareAll(routes)
   for (const route of prepared.values()) serveRoute(app, service, route, prepared)
   const used = [...new Set(routes.flatMap(methodsOf))]
   for (const [path, methods] of methodsByPath(routes)) refuseOtherMethods(app, path, methods, used)

@@ -1,15 +1,23 @@
 import type { IncomingMessage } from 'node:http'
 import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
+import { everything } from '../identity/grant.ts'
 import type { Origin } from '../identity/origin.ts'
 import { invalidField, Refusal } from '../kernel/errors.ts'
-import type { Id } from '../kernel/ids.ts'
+import { type Id, newId } from '../kernel/ids.ts'
 import { checkIds, checkRepeatedId, permit, permitRole } from './checks.ts'
 import { maxJsonBytes } from './input/body.ts'
 import { parseQuery, type Validator, validator } from './input/validate.ts'
 import { type Repeated, splitReadOnly } from './read_only.ts'
 import type { RequestFacts } from './request_facts.ts'
-import { canBePlanned, type Handling, type PlannedChange, type Result, type Route } from './route.ts'
+import {
+  canBePlanned,
+  type Handling,
+  type PlannedChange,
+  type Result,
+  type Route,
+  type ServiceRequest,
+} from './route.ts'
 import type { Service } from './service.ts'
 import { type DropDefaults, dropDefaults } from './vendor_clients.ts'
 import { Closed } from './wire.ts'
@@ -30,6 +38,15 @@ export type Incoming = {
   readonly params: Record<string, string>
   readonly query: Record<string, unknown>
   readonly facts: RequestFacts
+}
+/** Who handlers work for: a request, or the service itself, which keeps what it was told to do. */
+export type Acting = {
+  readonly service: Pick<Service, 'clock' | 'evaluate' | 'settings' | 'edges' | 'domains' | 'publicUrl'>
+  readonly routes: Incoming['routes']
+  readonly operationId: Id<'op'>
+  readonly facts: Pick<RequestFacts, 'sourceIp' | 'statusUnread'>
+  /** No one is there to be locked out, and no key did it. */
+  readonly isAutomatic?: true
 }
 /** What was sent to an operation, checked. */
 export type Sent = {
@@ -67,19 +84,29 @@ export const nothingRepeated: Repeated = new Map()
 export const splitBody = ({ acceptsResponse, body, response }: Route, sent: unknown) =>
   acceptsResponse ? splitReadOnly(body, response, sent) : { body: sent, repeated: nothingRepeated }
 
-export const originOf = ({ operationId, facts }: Incoming, { operation }: Route, caller: Caller): Origin => ({
-  ...{ accountId: caller.accountId, operation, operationId, caller, sourceIp: facts.sourceIp },
+export const originOf = (
+  { operationId, facts, isAutomatic }: Acting,
+  { operation }: Pick<Route, 'operation'>,
+  caller: Caller,
+): Origin => ({
+  ...{ accountId: caller.accountId, operation, operationId },
+  ...(!isAutomatic && { caller }),
+  ...(facts.sourceIp !== undefined && { sourceIp: facts.sourceIp }),
 })
+
+/** Every operation, checked once, by its name. */
+export const prepareAll = (routes: readonly Route[]): Incoming['routes'] =>
+  new Map(routes.map((route) => [route.operation, prepare(route)]))
 
 /** Calls the handler of the route. */
 export function handleOn(
   db: DbPool,
-  incoming: Incoming,
+  acting: Acting,
   route: Route,
   caller: Caller,
   { ifMatch, idempotencyKey, isPart, ...sent }: Sent,
 ): Promise<Result<unknown>> {
-  const { service, facts } = incoming
+  const { service, facts } = acting
   const handling: Handling<Sent['params'], Sent['query'], unknown> = {
     db,
     clock: service.clock,
@@ -90,10 +117,11 @@ export function handleOn(
       facts.statusUnread = reason
     },
     domains: service.domains,
-    makeChange: (on, change, isProposal) => makeChange(on, incoming, caller, change, isProposal),
-    routes: incoming.routes,
+    makeChange: (on, change, isProposal) => makeChange(on, acting, caller, change, isProposal),
+    routes: acting.routes,
+    byService: (on, operation) => requestByService(acting, on, caller, operation),
     uri: (path) => service.publicUrl + path,
-    origin: originOf(incoming, route, caller),
+    origin: originOf(acting, route, caller),
     caller,
     confirmation: isPart ? 'judged_as_a_whole' : sent.query.confirm === true ? 'given' : 'missing',
     ...sent,
@@ -103,15 +131,36 @@ export function handleOn(
   return route.handle(handling)
 }
 
+/** What the service does by itself in an account, because `ownerId` asked for it. */
+export function requestByService(
+  { service, routes, operationId }: Omit<Acting, 'facts'>,
+  db: DbPool,
+  { accountId, ownerId }: Pick<Caller, 'accountId' | 'ownerId'>,
+  operation: string,
+): ServiceRequest {
+  const acting: Acting = { service, routes, operationId, facts: {}, isAutomatic: true }
+  const caller: Caller = {
+    ...{ accountId, ownerId, role: 'admin', scopes: [everything], allowedCidrs: [], traffic: 'api' },
+    ...{ apiKeyId: newId('ak'), apiKeyExpiresAt: null, apiKeyRotatedAt: null, tokenReplaced: false },
+    ...{ requestsPerMinute: null, policyRevision: 0, restricted: false },
+  }
+  return {
+    ...{ db, caller, routes, clock: service.clock, settings: service.settings },
+    origin: originOf(acting, { operation }, caller),
+    makeChange: (on, change, isProposal) => makeChange(on, acting, caller, change, isProposal),
+    uri: (path) => service.publicUrl + path,
+  }
+}
+
 /** The checks of a request, in the same order, for what comes in the body of another. */
 async function makeChange(
   db: DbPool,
-  incoming: Incoming,
+  acting: Acting,
   caller: Caller,
   change: PlannedChange,
   isProposal: boolean,
 ): Promise<Result<unknown>> {
-  const route = incoming.routes.get(change.operation)
+  const route = acting.routes.get(change.operation)
   if (!route || !canBePlanned(route)) throw notForChangeSets(change.operation)
   const { body, repeated } = splitBody(route, bodyOf(route, change))
   const given = Object.entries(change.parameters ?? {}).map(([name, value]) => [name, String(value)] as const)
@@ -121,15 +170,27 @@ async function makeChange(
       throw invalidField(name, 'belongs to the request that applies the change set')
   const query = checkedQuery(route, Object.fromEntries(given.filter((each) => !isInPath(each))))
   route.checkBody?.(body)
-  route.check?.(body, incoming.service.settings, false)
+  route.check?.(body, acting.service.settings, false)
   const params = Object.fromEntries(given.filter(isInPath))
   checkRepeatedId(body, params)
   if (isProposal) permitRole(route, caller)
   else permit(route, caller)
-  return handleOn(db, incoming, route, caller, {
-    ...{ params: checkIds(route.params ?? {}, params), query, body, repeated, ifMatch: change.if_match, isPart: true },
+  return handleOn(db, acting, route, caller, {
+    ...{
+      params: checkIds(route.params ?? {}, params),
+      query: lockoutAllowed(acting, route, query),
+      body,
+      repeated,
+      ifMatch: change.if_match,
+      isPart: true,
+    },
   })
 }
+
+const lockoutAllowed = ({ isAutomatic }: Acting, route: Route, query: Sent['query']): Sent['query'] =>
+  isAutomatic && Object.hasOwn(route.query?.properties ?? {}, 'allow_self_lockout')
+    ? { ...query, allow_self_lockout: true }
+    : query
 
 function bodyOf(route: Route, { body }: PlannedChange): object | undefined {
   if (body !== undefined && !route.body) throw invalidField('body', 'must be omitted: this operation has none')

@@ -59,6 +59,8 @@ export type Handling<Params, Query, Body> = {
   readonly domains: DomainService
   /** Makes another change in the name of the same caller, for change sets. */
   readonly makeChange: MakeChange
+  /** The same for what the service does by itself, later or as a trial, because this caller asked for it. */
+  readonly byService: (db: DbPool, operation: string) => ServiceRequest
   /** Whether the caller confirms an unusual change. Dry runs and change sets are judged when all of it is done. */
   readonly confirmation: 'missing' | 'given' | 'judged_as_a_whole'
   /** Every operation, for what finds the one that undoes another. */
@@ -74,6 +76,12 @@ export type Handling<Params, Query, Body> = {
   readonly ifMatch?: string
   readonly idempotencyKey?: string
 }
+
+/** What the service does by itself. It has all rights in the account, and no source address. */
+export type ServiceRequest = Pick<
+  Handling<unknown, unknown, unknown>,
+  'db' | 'caller' | 'origin' | 'clock' | 'settings' | 'makeChange' | 'routes' | 'uri'
+>
 
 /** One change of a change set: an operation, and what would be sent to it. */
 export type PlannedChange = {

@@ -195,6 +195,11 @@ export const errorCatalog = {
     cause: 'The change set has been applied, so it can neither be changed nor applied again.',
     hint: 'Create another change set.',
   },
+  ERR_NOT_CONFIRMABLE: {
+    cause:
+      'The change set does not wait to be confirmed: it was not applied with `confirm_within_seconds`, or its time is over, or it has been undone.',
+    hint: 'Read the change set: `state` and `confirm_by` say which. If it was undone, revert the change set that did, or create its changes again.',
+  },
   ERR_NOT_REVERSIBLE: {
     cause:
       'This change cannot be undone: something of it is kept nowhere, such as a token, or it has been undone already. The message says which.',

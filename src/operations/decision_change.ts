@@ -60,7 +60,7 @@ export function judgingOf(request: GuardedRequest, touched: Touched): Judging {
 }
 
 /** A test whose edge or route is deleted goes with it: it could never say anything again. */
-async function noteIgnored(tx: Db, origin: GuardedRequest['origin'], broken: Broken): Promise<void> {
+export async function noteIgnored(tx: Db, origin: GuardedRequest['origin'], broken: Broken): Promise<void> {
   const { id, type, target_id } = broken.test
   const isGone = target_id === null && (type === 'edge' || type === 'route')
   if (isGone) await run(tx, sql`delete from access_tests where account_id = ${origin.accountId} and id = ${id}`)

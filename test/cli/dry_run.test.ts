@@ -87,3 +87,17 @@ test('undoing an event prints what it would do and the command that does it, and
   const [, , set = ''] = command.split(' ')
   assert.equal((await cli.json(['change-sets', 'revert', set])).reverts_id, set)
 })
+
+test('a change set is applied for a limited time, and confirmed', async () => {
+  const { id } = await make(admin, '/change_sets', { changes: [{ operation: 'ip_policies.create' }] })
+  const usage = await cli(['change-sets', 'apply', id, '--confirm-within', 'soon'])
+  assert.equal(usage.code, exits.usage.code)
+  assert.match(usage.stderr, /--confirm-within must be a duration such as 90s, 10m or 2h, not 'soon'/)
+  const applied = await cli(['change-sets', 'apply', id, '--confirm-within', '10m', '--output', 'json'])
+  const { applied_at, confirm_by } = JSON.parse(applied.stdout)
+  assert.equal(Math.round((Date.parse(confirm_by) - Date.parse(applied_at)) / 60_000), 10)
+  const waiting = await cli(['change-sets', 'list', '--unconfirmed', '--output', 'ids'])
+  assert.equal(waiting.stdout.trim(), id)
+  const confirmed = await cli(['change-sets', 'confirm', id, '--output', 'json'])
+  assert.equal(JSON.parse(confirmed.stdout).state, 'confirmed')
+})

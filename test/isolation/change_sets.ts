@@ -11,6 +11,13 @@ const applied: Make = async (as) => {
   assert.equal(answer.status, 200, answer.text)
   return made
 }
+/** It may not be undone before the call. */
+const unconfirmed: Make = async (as) => {
+  const made = await changeSet(as)
+  const answer = await as('POST', `/change_sets/${made}/apply`, { confirm_within_seconds: 3_600 })
+  assert.equal(answer.status, 200, answer.text)
+  return made
+}
 /** The event of a change that anyone may undo. */
 const event: Make = async (as) => {
   const { body: policy } = await as('POST', '/ip_policies', { description: 'one' })
@@ -33,6 +40,8 @@ export const changeSetExpectations: Record<string, Expectation> = {
   },
   // It may make no other change than the one of its scope.
   'change_sets.apply': { admin: 200, member: 200, scoped: 409, path: id(changeSet), body: () => ({}) },
+  // It takes the right to make the changes.
+  'change_sets.confirm': { admin: 200, member: 200, scoped: 403, path: id(unconfirmed), body: () => ({}) },
   // It takes the right to propose changes as well.
   'change_sets.revert': { admin: 201, member: 201, scoped: 403, path: id(applied), body: () => ({}) },
   'audit_events.revert': { admin: 201, member: 201, scoped: 403, path: id(event), body: () => ({}) },

@@ -57,6 +57,14 @@ export const queries = {
       { params: { query: { hours } } },
       { refetchInterval: hours > 24 ? 60_000 : 5_000 },
     ),
+  /** Someone may have to act within a minute. */
+  unconfirmed: () =>
+    $api.queryOptions(
+      'get',
+      '/change_sets',
+      { params: { query: { unconfirmed: true, limit: 5 } } },
+      { refetchInterval: 5_000 },
+    ),
   /** For admins. */
   newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: 15_000 }),
   /** What each node says about each upstream. */

@@ -4,6 +4,7 @@ import type { EventStreams } from '../event_stream.ts'
 import type { HeavyOperations } from '../limits/heavy.ts'
 import { type AcmeMetrics, acmeMetrics } from './acme.ts'
 import { type BackupMetrics, backupMetrics } from './backup.ts'
+import { type ChangeSetMetrics, changeSetMetrics } from './change_sets.ts'
 import { type DomainMetrics, domainMetrics } from './domains.ts'
 import { type EdgeMetrics, edgeMetrics } from './edges.ts'
 import { type QuotaMetrics, quotaMetrics } from './quotas.ts'
@@ -55,6 +56,7 @@ export type Metrics = OwnMetrics &
   QuotaMetrics &
   EdgeMetrics &
   BackupMetrics &
+  ChangeSetMetrics &
   ReadinessMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
@@ -81,6 +83,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     ...quotaMetrics(registers),
     ...certificateMetrics(registers),
     ...backupMetrics(registers),
+    ...changeSetMetrics(registers),
     ...readinessMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,

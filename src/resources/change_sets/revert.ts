@@ -4,7 +4,7 @@ import type { DbPool } from '../../db/pool.ts'
 import { rehearse } from '../../db/transaction.ts'
 import { permit } from '../../http/checks.ts'
 import type { Difference } from '../../http/dry_run.ts'
-import type { Handling } from '../../http/route.ts'
+import type { ServiceRequest } from '../../http/route.ts'
 import { forbidden, Refusal } from '../../kernel/errors.ts'
 import { type Id, isId, toId, toUuid } from '../../kernel/ids.ts'
 import { type AuditedEvent, eventsAbout } from '../audit_events/store.ts'
@@ -14,10 +14,7 @@ import { maxChanges } from './schema.ts'
 import { revertersOf } from './store.ts'
 import { edgesIn, notReversible, type Step, type Steps, stepsOf, undoOfEvent } from './undo_steps.ts'
 
-type Request = Pick<
-  Handling<unknown, unknown, unknown>,
-  'db' | 'origin' | 'caller' | 'makeChange' | 'settings' | 'routes'
->
+type Request = Pick<ServiceRequest, 'db' | 'origin' | 'caller' | 'makeChange' | 'settings' | 'routes'>
 /** What is in the way: a resource that is not as the event left it, in these fields if it is still there. */
 type Conflict = { readonly resource: string; readonly fields: readonly string[]; readonly fault: string }
 

@@ -6,7 +6,7 @@ import { createRoute } from '../../operations/change_routes.ts'
 import { type AuditedEvent, findAuditEvents } from '../audit_events/store.ts'
 import { draftOfRevert } from './revert.ts'
 import { changeSets, whole } from './routes.ts'
-import { findChangeSet, insertChangeSet } from './store.ts'
+import { type ChangeSetRow, findChangeSet, insertChangeSet } from './store.ts'
 
 type Request<Target> = Handling<{ readonly id: Target }, object, unknown>
 
@@ -61,16 +61,21 @@ export const revertRoutes = [
       const row = await findChangeSet(db, caller, params.id, false)
       if (!row) throw notFound('chs')
       const ids = row.applied_events ?? []
-      const events = row.state === 'applied' ? await findAuditEvents(db, caller, ids) : []
+      const events = canBeUndone(row) ? await findAuditEvents(db, caller, ids) : []
       if (events.length > 0 && events.length === ids.length) return events
       throw new Refusal('ERR_NOT_REVERSIBLE', whyNot[row.state])
     },
   }),
 ]
 
+const canBeUndone = ({ state }: ChangeSetRow): boolean => state !== 'draft' && state !== 'reverted'
+
+const changedNothing =
+  'This change set changed nothing, or its audit events are past their retention. Make the changes that you want.'
 const whyNot = {
   draft: 'This change set has not been applied. Delete it with DELETE /change_sets/{id}.',
-  applied:
-    'This change set changed nothing, or its audit events are past their retention. Make the changes that you want.',
+  applied: changedNothing,
+  confirmed: changedNothing,
+  revert_failed: changedNothing,
   reverted: 'This change set has been undone. To have its changes back, revert the change set that did.',
 } as const

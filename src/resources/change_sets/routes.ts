@@ -1,6 +1,7 @@
 import { breaking, everyTest, judgedAlone } from '../../access/tests/judge.ts'
 import type { Db } from '../../db/pool.ts'
 import { rehearse, together } from '../../db/transaction.ts'
+import { permit as permitted } from '../../http/checks.ts'
 import { type Handling, isSet, type PlannedChange, type Route, route } from '../../http/route.ts'
 import { Closed, Wait } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
@@ -16,6 +17,7 @@ import { ConfirmQuery, confirmUnusual } from '../../operations/unusual_changes.t
 import { conflictsOf, makeChanges } from './make.ts'
 import {
   ChangeSet,
+  ChangeSetApply,
   ChangeSetCreate,
   ChangeSetPreview,
   ChangeSetQuery,
@@ -30,9 +32,11 @@ import {
   insertChangeSet,
   listChangeSets,
   markApplied,
+  markConfirmed,
   markReverted,
   updateChangeSet,
 } from './store.ts'
+import { refuseUnlessRevertible } from './unconfirmed.ts'
 import { stableChangeSetFields, toChangeSet, toSummary } from './view.ts'
 
 export const changeSets: Resource<{ id: 'chs' }, ChangeSetRow, typeof ChangeSet> = {
@@ -94,12 +98,41 @@ async function claim(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSet
 
 const bodyLimitBytes = 1024 * 1024
 
+const notConfirmable: Partial<Record<ChangeSetRow['state'], string>> = {
+  draft: 'This change set has not been applied.',
+  applied: 'The time to confirm this change set is over. It is being undone.',
+  reverted: 'This change set has been undone. To have its changes back, revert the change set that did.',
+}
+
+/** It takes the right to apply it: to confirm its changes is to make them last. */
+const confirm = actionRoute(changeSets, {
+  verb: 'confirm',
+  summary: 'Confirm a change set that was applied with confirm_within_seconds, so that it stays',
+  access: 'anyone',
+  adminsOnly: 'confirm changes that only admins can make',
+  body: Closed({}),
+  errors: ['ERR_NOT_CONFIRMABLE'],
+  async apply(tx, { caller, routes }, before) {
+    for (const operation of new Set(before.operations)) {
+      const planned = routes.get(operation)
+      if (planned) permitted(planned, caller)
+    }
+    if (before.state === 'confirmed') return before
+    const confirmed = await markConfirmed(tx, caller, before.id)
+    if (confirmed) return confirmed
+    const reason = before.confirm_by === null && before.state === 'applied' ? wasToStay : notConfirmable[before.state]
+    throw new Refusal('ERR_NOT_CONFIRMABLE', reason ?? wasToStay)
+  },
+  audited: () => ({}),
+})
+const wasToStay = 'This change set was applied to stay, and needs no confirmation.'
+
 const apply = actionRoute(changeSets, {
   verb: 'apply',
   summary: 'Apply a change set: make all of its changes in one transaction, or none',
   access: 'anyone',
   adminsOnly: 'apply changes that only admins can make',
-  body: Closed({}),
+  body: ChangeSetApply,
   errors: [
     'ERR_CHANGE_REFUSED',
     'ERR_CHANGE_SET_CONFLICT',
@@ -119,7 +152,9 @@ const apply = actionRoute(changeSets, {
     if (conflicts.length) throw conflict(conflicts)
     const judged = confirmUnusual(request, made.unusual)
     await claim(tx, request, before)
-    return { ...(await markApplied(tx, request.caller, before.id, made)), ...judged }
+    const { confirm_within_seconds } = request.body
+    if (confirm_within_seconds !== undefined) await refuseUnlessRevertible(request, made)
+    return { ...(await markApplied(tx, request.caller, before.id, made, confirm_within_seconds)), ...judged }
   },
   audited: (_, { confirmed }) => ({ ...(confirmed && { confirmed }) }),
 })
@@ -216,6 +251,7 @@ export const changeSetRoutes = [
       wait: Wait,
     }),
   },
+  { ...confirm, alone: true as const },
   deleteRoute(changeSets, {
     summary: 'Delete a draft',
     access: 'anyone',

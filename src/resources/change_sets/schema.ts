@@ -66,14 +66,29 @@ const Changes = Type.Array(PlannedChange, {
 export const ChangeSetCreate = Closed({ ...Annotations, changes: Changes })
 export const ChangeSetUpdate = Closed({ id: PathId('chs'), ...Annotations, changes: Type.Optional(Changes) })
 
-const states = ['draft', 'applied', 'reverted'] as const
+/** Long enough for a night, short enough that its audit events and what they refer to are still there. */
+export const maxConfirmSeconds = 24 * 60 * 60
+
+export const ChangeSetApply = Closed({
+  confirm_within_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: maxConfirmSeconds,
+      examples: [600],
+      description:
+        'Undo all of its changes after this time, unless someone confirms it with `POST /change_sets/{id}/confirm`. Omitted: it stays.',
+    }),
+  ),
+})
+
+const states = ['draft', 'applied', 'confirmed', 'reverted', 'revert_failed'] as const
 const State = Type.Unsafe<(typeof states)[number]>({
   type: 'string',
   enum: [...states],
   description:
-    'draft: nothing has happened. applied: its changes were made. reverted: they were made, and undone by another.',
+    'draft: nothing has happened. applied: its changes were made. confirmed: they were made for a limited time, and stay because someone confirmed them. reverted: they were made, and undone by another. revert_failed: they were not confirmed in time, and they could not be undone.',
 })
-const IdOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+const TextOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
 const summary = {
   id: Id('chs'),
@@ -84,8 +99,14 @@ const summary = {
   operations: Type.Array(Type.String(), { description: 'The operation of each change.' }),
   author_id: Type.String({ description: 'The user or bot that created it.' }),
   applied_at: TimestampOrNull('When its changes were made. Null: they were not.'),
-  applied_by_id: IdOrNull('The user or bot that applied it.'),
-  reverts_id: IdOrNull(
+  applied_by_id: TextOrNull('The user or bot that applied it.'),
+  confirm_by: TimestampOrNull('Until when it has to be confirmed, or is undone. Null: it was applied to stay.'),
+  confirmed_at: TimestampOrNull('When it was confirmed.'),
+  confirmed_by_id: TextOrNull('The user or bot that confirmed it.'),
+  revert_failure: TextOrNull(
+    'Why it could not be undone when its time was over. Confirm it, or undo it with `POST /change_sets/{id}/revert`.',
+  ),
+  reverts_id: TextOrNull(
     'The audit event or the change set that it was made to undo. Null: none, or its changes have been edited since.',
   ),
   generation: Type.Unsafe<number | null>({
@@ -112,6 +133,10 @@ export const ChangeSetQuery = Closed({
   ...PageParameters,
   before_id: BeforeId('chs'),
   state: Filter(State, 'Return only change sets in this state.'),
+  unconfirmed: Filter(
+    Type.Boolean(),
+    'true: return only change sets that wait to be confirmed, or that were not confirmed in time and could not be undone.',
+  ),
 })
 export type ChangeSetQuery = Static<typeof ChangeSetQuery>
 

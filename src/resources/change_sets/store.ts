@@ -13,12 +13,16 @@ import type { ChangeSetQuery } from './schema.ts'
 export type Base = Readonly<Record<string, string>>
 export type ChangeSetRow = AnnotationColumns & {
   id: Uuid
-  state: 'draft' | 'applied' | 'reverted'
+  state: 'draft' | 'applied' | 'confirmed' | 'reverted' | 'revert_failed'
   operations: readonly string[]
   author_id: string
   created_at: string
   applied_at: string | null
   applied_by: string | null
+  confirm_by: string | null
+  confirmed_at: string | null
+  confirmed_by: string | null
+  revert_failure: string | null
   generation: number | null
   changes: readonly PlannedChange[]
   base: Base
@@ -36,18 +40,22 @@ type Reader = Pick<Caller, 'accountId' | 'role'>
 type Planned = AnnotationColumns & Pick<ChangeSetRow, 'changes' | 'base' | 'admins_only'>
 
 const summary = sql`
-  id, description, metadata, state, operations, author_id, created_at, applied_at, applied_by, reverts_id, generation`
+  id, description, metadata, state, operations, author_id, created_at, applied_at, applied_by, confirm_by, confirmed_at,
+  confirmed_by, revert_failure, reverts_id, generation`
 const columns = sql`${summary}, changes, base, admins_only, applied_resources, applied_events, reverts`
 
 /** Others than admins do not see what only admins may do. */
 const visibleTo = ({ accountId, role }: Reader) =>
   sql`account_id = ${accountId} ${role === 'admin' ? nothing : sql`and not admins_only`}`
 
+/** As in the index. */
+const isUnconfirmed = sql`(confirm_by is not null and state in ('applied', 'revert_failed'))`
+
 const operationsOf = (changes: readonly PlannedChange[]) => changes.map(({ operation }) => operation)
 
 export const insertChangeSet = (
   tx: Db,
-  { accountId, ownerId }: Caller,
+  { accountId, ownerId }: Pick<Caller, 'accountId' | 'ownerId'>,
   { description, metadata, changes, base, admins_only, reverts_id, reverts }: Planned & Reverts,
 ) =>
   one<ChangeSetRow>(
@@ -75,6 +83,7 @@ export const listChangeSets = (db: Db, caller: Reader, query: ChangeSetQuery) =>
     select ${summary} from change_sets
     where ${visibleTo(caller)} ${query.before_id ? sql`and id < ${toUuid(query.before_id)}` : nothing}
       ${query.state ? sql`and state = ${query.state}` : nothing}
+      ${query.unconfirmed === undefined ? nothing : sql`and ${query.unconfirmed} = ${isUnconfirmed}`}
     order by id desc
     limit ${rowsToFetch(query)}`,
   )
@@ -95,20 +104,21 @@ export const updateChangeSet = (
     returning ${columns}`,
   )
 
+type Applied = { resources: readonly (string | null)[]; events: readonly Uuid[]; generation: number | undefined }
+
+/** The time to confirm it begins now, not when the transaction began. */
 export const markApplied = (
   tx: Db,
-  { accountId, ownerId }: Caller,
+  { accountId, ownerId }: Pick<Caller, 'accountId' | 'ownerId'>,
   id: Uuid,
-  {
-    resources,
-    events,
-    generation,
-  }: { resources: readonly (string | null)[]; events: readonly Uuid[]; generation: number | undefined },
+  { resources, events, generation }: Applied,
+  confirmSeconds?: number,
 ) =>
   one<ChangeSetRow>(
     tx,
     sql`
     update change_sets set state = 'applied', applied_at = now(), applied_by = ${ownerId},
+      confirm_by = clock_timestamp() + make_interval(secs => ${confirmSeconds ?? null}),
       applied_resources = ${JSON.stringify(resources)}, applied_events = ${events}::uuid[], generation = ${generation ?? null}
     where account_id = ${accountId} and id = ${id}
     returning ${columns}`,
@@ -126,7 +136,7 @@ export const deleteAppliedBefore = (db: Db, moment: number): Promise<number> =>
 /** Resolves to the events that another change set has undone, which this one must not undo again. */
 export async function claimReverts(
   tx: Db,
-  { accountId }: Reader,
+  { accountId }: Pick<Reader, 'accountId'>,
   { id, reverts }: Pick<ChangeSetRow, 'id' | 'reverts'>,
 ): Promise<Uuid[]> {
   const claimed = await many<{ event_id: Uuid }>(
@@ -151,12 +161,27 @@ export const revertersOf = (db: Db, { accountId }: Reader, events: readonly Uuid
     order by event_id`,
   )
 
-/** What it undid can be undone again. Resolves to false when it is not applied any more. */
-export async function markReverted(tx: Db, { accountId }: Reader, id: Id<'chs'>): Promise<boolean> {
+/**
+ * Resolves to undefined if it does not wait to be confirmed, or its time is over. The caller has locked its row, so what
+ * undoes it then sees either this or has been first.
+ */
+export const markConfirmed = (tx: Db, { accountId, ownerId }: Caller, id: Uuid) =>
+  maybeOne<ChangeSetRow>(
+    tx,
+    sql`
+    update change_sets set state = 'confirmed', confirmed_at = now(), confirmed_by = ${ownerId}
+    where account_id = ${accountId} and id = ${id} and ${isUnconfirmed}
+      and (state = 'revert_failed' or confirm_by > clock_timestamp())
+    returning ${columns}`,
+  )
+
+/** What it undid can be undone again. Resolves to false when there is nothing of it to undo any more. */
+export async function markReverted(tx: Db, { accountId }: Pick<Reader, 'accountId'>, id: Id<'chs'>): Promise<boolean> {
   const marked = await maybeOne(
     tx,
     sql`
-    update change_sets set state = 'reverted' where account_id = ${accountId} and id = ${toUuid(id)} and state = 'applied'
+    update change_sets set state = 'reverted' where account_id = ${accountId} and id = ${toUuid(id)}
+      and state in ('applied', 'confirmed', 'revert_failed')
     returning id`,
   )
   await later(tx, sql`delete from reverted_events where account_id = ${accountId} and change_set_id = ${toUuid(id)}`)

@@ -46,6 +46,7 @@ export const irreversible: Readonly<Record<string, string>> = {
   'change_sets.update': 'Send the former changes again with PATCH /change_sets/{id}.',
   'change_sets.delete': 'Create the draft again.',
   'change_sets.apply': ownChange,
+  'change_sets.confirm': ownChange,
   'change_sets.revert': 'Delete the draft with DELETE /change_sets/{id}.',
   'audit_events.revert': 'Delete the draft with DELETE /change_sets/{id}.',
   'webhook_destinations.delete': lostToken,

@@ -16,6 +16,10 @@ export function toSummary(row: ChangeSetRow, uri: (path: string) => string) {
     author_id: row.author_id,
     applied_at: row.applied_at,
     applied_by_id: row.applied_by,
+    confirm_by: row.confirm_by,
+    confirmed_at: row.confirmed_at,
+    confirmed_by_id: row.confirmed_by,
+    revert_failure: row.revert_failure,
     reverts_id: row.reverts_id,
     generation: row.generation,
   }

@@ -36,6 +36,9 @@ const verbs: Record<string, string> = {
   replay: 'replayed events of',
   verify: 'verified',
   apply: 'applied',
+  confirm: 'confirmed',
+  revert: 'proposed to undo',
+  revert_unconfirmed: 'undid, because no one confirmed it,',
   replace_rules: 'replaced the rules of',
   remove_rules: 'removed rules of',
 }
