@@ -19,7 +19,7 @@ import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { maxAttachedPolicies } from '../kernel/ip/decide.ts'
 import { maxRestrictions } from '../kernel/quotas.ts'
 import { publicKeyPattern } from './delivery.ts'
-import { RouteModules } from './route_modules.ts'
+import { ConnectionLimit, RouteModules } from './route_modules.ts'
 
 /**
  * What travels to edges. A record tells everything about one thing that an edge node must know, and names other things
@@ -57,6 +57,7 @@ const TcpRecord = Closed({
   /** Null: no restriction, or disabled. */
   policies: OrNull(Policies),
   policies_mode: PoliciesMode,
+  rate_limit: ConnectionLimit,
 })
 
 const HttpsRecord = Closed({ hostports: Hostports({ wildcard: true }) })

@@ -2,7 +2,7 @@ import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import { corsFault, corsLimits } from '../kernel/edge/cors.ts'
 import { filterLimits, filterModes, methodsFault, userAgentFault } from '../kernel/edge/filters.ts'
 import { headerLimits } from '../kernel/edge/headers.ts'
-import { rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
+import { connectionLimitKeys, rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
 import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
 import { rewriteFault, rewriteLimits } from '../kernel/edge/rewrite.ts'
 
@@ -68,6 +68,16 @@ export const RouteModules = {
     ),
   ),
 }
+
+/** The limit that a TCP edge may have. */
+export const ConnectionLimit = Type.Optional(
+  Closed({
+    connections: Type.Integer({ minimum: 1, maximum: rateLimitMost.requests }),
+    per_seconds: Type.Integer({ minimum: 1, maximum: rateLimitMost.per_seconds }),
+    key: Type.Enum([...connectionLimitKeys]),
+    mode: Type.Enum([...rateLimitModes]),
+  }),
+)
 
 export type RouteModuleName = keyof typeof RouteModules
 export type RouteModuleSettings = { [Name in RouteModuleName]: Static<(typeof RouteModules)[Name]> }

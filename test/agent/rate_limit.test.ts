@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type TestContext, test } from 'node:test'
-import { hourOf } from '../../src/kernel/clock.ts'
 import { poll } from '../harness/poll.ts'
+import { withinAnHour } from './hours.ts'
 import { type Get, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
 import { type Edge, onBothPaths, startEdge } from './proxy_harness.ts'
 
@@ -34,16 +34,6 @@ function openSession(t: TestContext, { httpsPort }: Edge) {
     stream.resume()
     return Number(headers[':status'])
   }
-}
-
-/** Again when an hour began meanwhile, and with it a window. */
-async function withinAnHour(run: () => Promise<void>): Promise<void> {
-  const hour = () => hourOf(Date.now())
-  const before = hour()
-  await run().catch(async (error) => {
-    if (hour() === before) throw error
-    await run()
-  })
 }
 
 onBothPaths('each source, or all of a route, gets as many requests as the limit says and then 429', (t, start) =>

@@ -187,4 +187,22 @@ test('the filters, the rate limit, the redirect and the rewrite of a route are s
   assert.equal(await moduleOf('rate_limit'), null)
 })
 
+test('the rate limit of a TCP edge is set, shown and removed', async () => {
+  const { id, uri } = await make(admin, '/edges/tcp', {})
+  await page.goto(`${origin}/dashboard/edges/${id}`)
+  await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
+  await dialog.getByLabel('Connections', { exact: true }).fill('20')
+  await dialog.getByLabel('Counted for').selectOption('edge')
+  await assertAccessible()
+  await save('Save')
+  await page.getByText('20 connections every 60 seconds in all, on each node').waitFor()
+  const { rate_limit } = (await admin('GET', uri)).body
+  const limit = { enabled: true, connections: 20, per_seconds: 60, key: 'edge', mode: 'enforce', scope: 'node' }
+  assert.deepEqual(rate_limit, limit)
+  await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
+  await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
+  await dialog.waitFor({ state: 'detached' })
+  assert.equal((await admin('GET', uri)).body.rate_limit, null)
+})
+
 test('nothing went wrong on the page', () => assert.deepEqual(page.faults, []))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { newCertificate } from '../harness/certificates.ts'
 import type { Client } from '../harness/client.ts'
-import { ofModules } from '../harness/route_modules.ts'
+import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 
 /** One of a resource, with every field that PATCH takes set to something other than its default. */
 export type Fixture = {
@@ -87,6 +87,7 @@ export const fixturesWith = (freshTcpPort: () => Promise<number>): Record<string
     cells: ['default'],
     backend: await backendModule(as),
     ip_restriction: await restrictionModule(as),
+    rate_limit: { enabled: false, ...connectionLimitSample.whole },
   })),
   'https_edges.update': make('/edges/https', async () => ({
     ...annotations,

@@ -3,6 +3,7 @@ import {
   type RouteModuleSettings,
   routeModuleNames,
 } from '../../src/distribution/route_modules.ts'
+import type { ConnectionLimit } from '../../src/kernel/edge/rate_limit.ts'
 
 type Sample<Settings> = {
   /** What has to be sent, and what the API shows of it. */
@@ -147,6 +148,23 @@ export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<Rout
     ],
     because: 'a route may rewrite paths',
   },
+}
+
+/** The same for a TCP edge, which has connections. */
+export const connectionLimitSample = {
+  least: { connections: 100, per_seconds: 60 },
+  shown: { connections: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },
+  whole: { connections: 10, per_seconds: 1, key: 'edge', mode: 'warn', scope: 'node' },
+  record: { connections: 100, per_seconds: 60, key: 'source', mode: 'enforce' },
+  faults: [
+    [{ connections: 0, per_seconds: 60 }, 'connections'],
+    [{ connections: 1, per_seconds: 3601 }, 'per_seconds'],
+    [{ connections: 1, per_seconds: 1, key: 'route' }, 'key'],
+    [{ per_seconds: 1 }, 'connections'],
+    [{ connections: 1, per_seconds: 1, scope: 'cell' }, 'scope'],
+  ],
+} as const satisfies Omit<Sample<ConnectionLimit>, 'because' | 'faults'> & {
+  faults: readonly (readonly [object, string])[]
 }
 
 /** The same of every module, by its name. */

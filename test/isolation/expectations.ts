@@ -7,7 +7,7 @@ import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
-import { ofModules } from '../harness/route_modules.ts'
+import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 import { accessTestExpectations } from './access_tests.ts'
 import { backend, backendExpectations, failover, response, weighted } from './backends.ts'
 import { certificateBody, certificateExpectations } from './certificates.ts'
@@ -39,7 +39,11 @@ const restriction: Make = async (as) => {
 const certificate = make('/tls_certificates', () => certificateBody)
 const tcpEdge: Make = async (as) => {
   const [backend_id, policyId] = [await backend(as), await policy(as)]
-  return make('/edges/tcp', () => ({ backend: { backend_id }, ip_restriction: { ip_policy_ids: [policyId] } }))(as)
+  return make('/edges/tcp', () => ({
+    backend: { backend_id },
+    ip_restriction: { ip_policy_ids: [policyId] },
+    rate_limit: connectionLimitSample.least,
+  }))(as)
 }
 const reservedDomain = make('/reserved_domains', () => ({ domain: `${randomUUID()}.isolation.example` }))
 const domainWithCertificate: Make = async (as) => {
@@ -100,10 +104,15 @@ const moduleBodies: Record<string, Pick<Expectation, 'body' | 'references'>> = {
   response_headers: { body: () => ({ add: { 'X-Two': '2' }, remove: ['Server'] }) },
   ...ofModules(({ whole }) => ({ body: () => whole })),
 }
-const modulesOf = (name: string, path: Expectation['path'], modules: string[]): Record<string, Expectation> =>
+const modulesOf = (
+  name: string,
+  path: Expectation['path'],
+  modules: string[],
+  bodies = moduleBodies,
+): Record<string, Expectation> =>
   Object.fromEntries(
     modules.flatMap((module) => [
-      [`${name}.${module}.replace`, { admin: 200, member: 200, path, ...moduleBodies[module] }],
+      [`${name}.${module}.replace`, { admin: 200, member: 200, path, ...bodies[module] }],
       [`${name}.${module}.get`, { admin: 200, member: 200, path }],
       [`${name}.${module}.delete`, { admin: 204, member: 204, path }],
     ]),
@@ -277,7 +286,10 @@ export const expectations: Record<string, Expectation> = {
   'tcp_edges.list': { admin: 200, member: 200, lists: tcpEdge, filters: { backend_id: backend, ip_policy_id: policy } },
   'tcp_edges.update': { admin: 200, member: 200, path: id(tcpEdge), body: () => ({ ip_restriction: null }) },
   'tcp_edges.delete': { admin: 204, member: 204, path: id(tcpEdge) },
-  ...modulesOf('tcp_edges', id(tcpEdge), ['backend', 'ip_restriction']),
+  ...modulesOf('tcp_edges', id(tcpEdge), ['backend', 'ip_restriction', 'rate_limit'], {
+    ...moduleBodies,
+    rate_limit: { body: () => connectionLimitSample.whole },
+  }),
 
   'https_edges.create': { admin: 201, member: 201, body: () => ({ description: 'new' }) },
   'https_edges.get': { admin: 200, member: 200, path: id(httpsEdge) },

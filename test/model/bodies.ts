@@ -1,6 +1,5 @@
 import fc from 'fast-check'
-import type { RouteModuleName } from '../../src/distribution/route_modules.ts'
-import { type moduleSamples, ofModules } from '../harness/route_modules.ts'
+import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 import type { Kind } from './model.ts'
 
 /** Stands in a generated body for an id that is known only when the command runs. */
@@ -55,7 +54,8 @@ const cells = fc.constantFrom(null, ['default'], ['default'], ['elsewhere'])
 const policyIds = fc.uniqueArray(pick('ip_policies'), { minLength: 1, maxLength: 2, selector: String })
 
 /** A body may leave out what has a default. */
-const settingsModule = ({ least, shown, whole }: (typeof moduleSamples)[RouteModuleName]) =>
+type Described = { least: object; shown: object; whole: object }
+const settingsModule = ({ least, shown, whole }: Described) =>
   fc.record(
     {
       enabled: fc.boolean(),
@@ -80,8 +80,13 @@ export const moduleBodies = {
   response_headers: headers,
   ...ofModules(settingsModule),
 }
-const orNull = (body: fc.Arbitrary<object>) => fc.option(body, { freq: 4 })
-const edgeModules = { backend: orNull(moduleBodies.backend), ip_restriction: orNull(moduleBodies.ip_restriction) }
+const inline = (bodies: Record<string, fc.Arbitrary<object>>): Shape =>
+  Object.fromEntries(Object.entries(bodies).map(([name, body]) => [name, fc.option(body, { freq: 4 })]))
+export const tcpModuleBodies = {
+  backend: moduleBodies.backend,
+  ip_restriction: moduleBodies.ip_restriction,
+  rate_limit: settingsModule(connectionLimitSample),
+}
 
 type Shape = Record<string, fc.Arbitrary<unknown>>
 const email = word.chain((name) => fc.constantFrom(`${name}@example.com`, `${name.toUpperCase()}@example.com`))
@@ -112,12 +117,12 @@ const fields: Record<Kind, { needed?: Shape; createOnly?: Shape; rest: Shape; up
     needed: { address: word.map((host) => `${host}.internal:80`) },
     rest: { tls: fc.record({ enabled: fc.boolean() }), ...annotations },
   },
-  tcp_edges: { rest: { hostports: hostports(20_001), cells, ...edgeModules, ...annotations } },
+  tcp_edges: { rest: { hostports: hostports(20_001), cells, ...inline(tcpModuleBodies), ...annotations } },
   https_edges: { rest: { hostports: hostports(443), cells, ...annotations } },
   routes: {
     needed: match,
     rest: {
-      ...Object.fromEntries(Object.entries(moduleBodies).map(([name, body]) => [name, orNull(body)])),
+      ...inline(moduleBodies),
       ...annotations,
     },
   },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Answer, Client } from '../harness/client.ts'
-import { createBody, Hostport, moduleBodies, Pick, pick, updateBody } from './bodies.ts'
+import { createBody, Hostport, moduleBodies, Pick, pick, tcpModuleBodies, updateBody } from './bodies.ts'
 import {
   type Fields,
   type Kind,
@@ -171,9 +171,11 @@ const remove = (kind: Kind) =>
     }),
   )
 
+const bodiesOf = (kind: 'tcp_edges' | 'routes'): Partial<Record<ModuleName, fc.Arbitrary<object>>> =>
+  kind === 'routes' ? moduleBodies : tcpModuleBodies
 const moduleOf = (kind: 'tcp_edges' | 'routes', name: ModuleName) =>
   fc
-    .tuple(place(kind), fc.oneof(moduleBodies[name] as fc.Arbitrary<Fields>, fc.constantFrom('GET', 'DELETE')))
+    .tuple(place(kind), fc.oneof(bodiesOf(kind)[name] as fc.Arbitrary<Fields>, fc.constantFrom('GET', 'DELETE')))
     .map(([where, what]) => {
       const method = typeof what === 'string' ? what : 'PUT'
       return command(`${method} ${name} of ${where.at} ${JSON.stringify(what)}`, async (model, real) => {

@@ -1,4 +1,4 @@
-import { ofModules } from '../harness/route_modules.ts'
+import { connectionLimitSample, moduleSamples, ofModules } from '../harness/route_modules.ts'
 /**
  * What the API does, without how: an account as a map of things, and for each kind the rules of what may be written and
  * deleted. It knows only well-formed bodies; what is refused for its form is tested elsewhere.
@@ -136,9 +136,13 @@ const modules = {
     ({ shown }) =>
       (_: Model, { enabled: _enabled, ...sent }: Fields, _prefix: string): Fields => ({ ...shown, ...sent }),
   ),
+  rate_limit: (_: Model, { enabled: _enabled, ...sent }: Fields, _prefix: string): Fields => ({
+    ...('connections' in sent ? connectionLimitSample : moduleSamples.rate_limit).shown,
+    ...sent,
+  }),
 }
 export const modulesOf = {
-  tcp_edges: ['backend', 'ip_restriction'],
+  tcp_edges: ['backend', 'ip_restriction', 'rate_limit'],
   routes: Object.keys(modules) as ModuleName[],
 } as const
 

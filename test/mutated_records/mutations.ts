@@ -61,6 +61,7 @@ const sound: Record<string, readonly Wrong[]> = {
   'tcp.value.backend': ['null'],
   'tcp.value.policies': ['null'],
   'tcp.value.policies_mode': mayGo,
+  'tcp.value.rate_limit': mayGo,
   'https.value.hostports': listed,
   'https.value.hostports.*': mayGo,
   'route.value.backend': ['null'],

@@ -6,7 +6,7 @@ import { cutRuleList, ruleListLayout } from '../../src/distribution/rule_list.ts
 import { newId, newUuid } from '../../src/kernel/ids.ts'
 import { checkedCidr } from '../../src/kernel/ip/canonical_cidr.ts'
 import { compilePolicy, type DatedRule } from '../../src/kernel/ip/ranges.ts'
-import { ofModules } from '../harness/route_modules.ts'
+import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 
 export type Sample = EdgeRecord & { value: RecordValue }
 
@@ -30,7 +30,7 @@ export function samplesOf(number: number, tcpPort = 10_000): Record<RecordKind, 
     response: sample(`response.${response}`, { status: 503, headers: [['Retry-After', '60']], body: 'back soon' }),
     tcp: sample(`tcp.${newId('edgtcp')}`, {
       ...{ account, hostports: [`10.1.${number >> 8}.${number & 255}:${tcpPort}`], backend },
-      ...{ policies: [policy], policies_mode: 'warn' },
+      ...{ policies: [policy], policies_mode: 'warn', rate_limit: connectionLimitSample.record },
     }),
     https: sample(`https.${https}`, { hostports: [`${name}:443`] }),
     route: sample(`route.${newId('edghtsrt')}`, {

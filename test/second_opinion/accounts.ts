@@ -279,6 +279,9 @@ const routeFields = (world: World, tenant: Tenant) => ({
 const tcpFields = (world: World, tenant: Tenant) => ({
   backend: backendModule(world, tenant, isForTcp),
   ip_restriction: policiesModule(world, tenant),
+  rate_limit: world.random(2)
+    ? null
+    : { connections: 1_000_000, per_seconds: 60, key: pick(world.random, ['source', 'edge']) },
 })
 const routeOf = (route: Route): Route => ({
   id: route.id,

@@ -13,6 +13,7 @@ import {
   shownBackend,
   shownPolicies,
 } from '../harness/fixtures.ts'
+import { connectionLimitSample } from '../harness/route_modules.ts'
 import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 
 const plane = await sharedControlPlane({ after })
@@ -25,7 +26,7 @@ const kinds = [
     list: 'tcp_edges',
     port: await plane.freshTcpPort(),
     prefix: 'edgtcp',
-    parts: { backend: null, ip_restriction: null },
+    parts: { backend: null, ip_restriction: null, rate_limit: null },
   },
   { path: '/edges/https', list: 'https_edges', port: 443, prefix: 'edghts', parts: { routes: [] } },
 ]
@@ -116,10 +117,16 @@ test('deleting an edge frees the policies and backends of its modules, and of it
 })
 
 test('/edges/tcp: modules are set inline on create and PATCH; null removes one, and an omitted one stays', async () => {
-  const sent = { backend: { backend_id: backend.id }, ip_restriction: { enabled: false, ip_policy_ids: [policy.id] } }
+  const { least, shown: limit, faults } = connectionLimitSample
+  const sent = {
+    backend: { backend_id: backend.id },
+    ip_restriction: { enabled: false, ip_policy_ids: [policy.id] },
+    rate_limit: least,
+  }
   const shown = {
     backend: { enabled: true, ...shownBackend(backend) },
     ip_restriction: { enabled: false, ...shownPolicies(policy) },
+    rate_limit: { enabled: true, ...limit },
   }
   const created = await newTcpEdge(admin, sent)
   assert.deepEqual(created, { ...created, ...shown })
@@ -133,6 +140,10 @@ test('/edges/tcp: modules are set inline on create and PATCH; null removes one, 
   // Inline it is the whole module too: enabled is true again.
   const again = await admin('PATCH', created.uri, { ip_restriction: { ip_policy_ids: [policy.id] } })
   assert.equal(again.body.ip_restriction.enabled, true)
+  for (const [rate_limit, field] of faults) {
+    assertRefused(await admin('PATCH', empty.uri, { rate_limit }), 400, 'ERR_INVALID_FIELD', `rate_limit.${field}`)
+    assertRefused(await admin('PUT', `${empty.uri}/rate_limit`, rate_limit), 400, 'ERR_INVALID_FIELD', field)
+  }
 })
 
 test('/edges/tcp: an error in an inline module names its position, and the request changes nothing', async () => {

@@ -70,7 +70,7 @@ export const beforeWebsocket = `
 export const noteWebsocket = `
   http-request set-var(txn.route) ${part('txn.entry', 'target')} if upgrades
   http-request track-sc5 txn.id32,concat(|,txn.route) table websockets if upgrades
-  http-request set-var(txn.over) str(websockets) if upgrades !{ sc_tracked(5) }${refuseOver(answers.overLimit)}
+  http-request set-var(txn.over) str(websockets) if upgrades !{ sc_tracked(5) }${refuseOver('http-request', `return ${answers.overLimit}`)}
   http-request return ${answers.changing} if upgrades !{ var(txn.closes),sub(proc.closes) eq 0 }`
 export const websocketTable = (settings: ProxySettings): string =>
   tableOfOpen('websockets', 'string len 64', maxWebsockets(settings), '1s')

@@ -20,6 +20,7 @@ import { ruleFormat } from '../../distribution/rule_file.ts'
 import { ruleListLayout } from '../../distribution/rule_list.ts'
 import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
 import type { HeaderOperations } from '../../kernel/edge/headers.ts'
+import type { ConnectionLimit } from '../../kernel/edge/rate_limit.ts'
 import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
 import { isId, toId, type Uuid } from '../../kernel/ids.ts'
 import { type Cell, isServedIn, placedIn } from '../../operations/placement.ts'
@@ -154,11 +155,13 @@ const compilers: Record<RecordKind, Compiler> = {
     const rows = await edgeRows(db, 'tcp', changed, cell)
     return new Map(
       rows.map((row) => {
+        const rate_limit = enabled(row, 'rate_limit')?.settings as ConnectionLimit | undefined
         const value: TcpRecord = {
           account: toId('ac', row.account_id),
           hostports: row.hostports,
           backend: tcpBackendOf(row),
           ...policiesOf(row),
+          ...(rate_limit && { rate_limit }),
         }
         return [row.id, { value }]
       }),

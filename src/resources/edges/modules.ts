@@ -21,13 +21,6 @@ import {
   mangledNameFault,
 } from '../../kernel/edge/headers.ts'
 import {
-  type RateLimit,
-  rateLimitDefaults,
-  rateLimitKeys,
-  rateLimitModes,
-  rateLimitMost,
-} from '../../kernel/edge/rate_limit.ts'
-import {
   maxRedirectBytes,
   type Redirect,
   redirectDefaults,
@@ -44,6 +37,7 @@ import { IpPolicyIds } from '../ip_policies/schema.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
 import { corsModule } from './cors_module.ts'
 import { define, type EdgeKind, type Module } from './module.ts'
+import { connectionLimitModule, rateLimitModule } from './rate_limit_modules.ts'
 
 const HeaderMap = (options: object = {}) =>
   Type.Unsafe<Record<string, string>>({ type: 'object', additionalProperties: { type: 'string' }, ...options })
@@ -136,40 +130,6 @@ const IpRestrictionModeField = Type.Unsafe<ModuleMode>({
   description:
     'With `enforce`, addresses that the policies do not allow are refused. With `warn` they are let in and recorded as warned.',
 })
-
-const rateLimitFields = {
-  requests: Type.Integer({
-    minimum: 1,
-    maximum: rateLimitMost.requests,
-    examples: [100],
-    description: 'How many requests are let through in each window.',
-  }),
-  per_seconds: Type.Integer({
-    minimum: 1,
-    maximum: rateLimitMost.per_seconds,
-    examples: [60],
-    description: 'The length of a window. Windows begin at multiples of it.',
-  }),
-  key: Type.Unsafe<RateLimit['key']>({
-    type: 'string',
-    enum: [...rateLimitKeys],
-    'x-default': rateLimitDefaults.key,
-    description:
-      'What is counted: the requests of each `source` address (of each /64 for IPv6), or of all clients of the `route` together.',
-  }),
-  mode: Type.Unsafe<RateLimit['mode']>({
-    type: 'string',
-    enum: [...rateLimitModes],
-    'x-default': rateLimitDefaults.mode,
-    description: 'With `enforce`, requests beyond the limit get 429. With `warn` they pass and are recorded as warned.',
-  }),
-  scope: Type.Unsafe<'node'>({
-    type: 'string',
-    enum: ['node'],
-    'x-default': 'node',
-    description: 'With `node`, counts are not shared: a client that reaches two nodes gets twice the limit.',
-  }),
-}
 
 const redirectFields = {
   to: Type.Unsafe<string>({
@@ -305,27 +265,7 @@ export const modules = {
     examples: { allow: ['GET', 'HEAD'], deny: ['DELETE'] },
   }),
 
-  rate_limit: define({
-    title: 'RateLimitModule',
-    on: ['route'],
-    body: {
-      requests: rateLimitFields.requests,
-      per_seconds: rateLimitFields.per_seconds,
-      key: Type.Optional(rateLimitFields.key),
-      mode: Type.Optional(rateLimitFields.mode),
-      scope: Type.Optional(rateLimitFields.scope),
-    },
-    shape: rateLimitFields,
-    toStored: ({ requests, per_seconds, key, mode }) => ({
-      settings: {
-        requests,
-        per_seconds,
-        key: key ?? rateLimitDefaults.key,
-        mode: mode ?? rateLimitDefaults.mode,
-      } satisfies RateLimit,
-    }),
-    show: ({ settings }) => ({ ...(settings as RateLimit), scope: 'node' as const }),
-  }),
+  rate_limit: rateLimitModule,
 
   redirect: define({
     title: 'RedirectModule',
@@ -371,5 +311,9 @@ export const modules = {
 } as const satisfies Record<string, Module>
 
 export type ModuleName = keyof typeof modules
+/** A TCP edge has connections where a route has requests. */
+const onTcpEdges: Partial<Record<ModuleName, Module>> = { rate_limit: connectionLimitModule }
 export const modulesOn = (kind: EdgeKind): [ModuleName, Module][] =>
-  (Object.entries(modules) as [ModuleName, Module][]).filter(([, module]) => module.on.includes(kind))
+  (Object.entries({ ...modules, ...(kind === 'tcp' && onTcpEdges) }) as [ModuleName, Module][]).filter(([, module]) =>
+    module.on.includes(kind),
+  )

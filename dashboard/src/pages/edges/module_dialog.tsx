@@ -17,6 +17,7 @@ type Bodies = {
   cors: Shapes['CorsModule']
   methods: Shapes['MethodsModule']
   rate_limit: Shapes['RateLimitModule']
+  connection_limit: Shapes['ConnectionLimitModule']
   redirect: Shapes['RedirectModule']
   rewrite: Shapes['RewriteModule']
 }
@@ -31,7 +32,7 @@ const edgeOf = ({ edgeId }: ModulePlace) => ({ params: { path: { id: edgeId } } 
 const routeOf = ({ edgeId, routeId = '' }: ModulePlace) => ({ params: { path: { edge_id: edgeId, id: routeId } } })
 
 /** Their operations differ in the path and the body alone, which the types of the client cannot say together. */
-function onRoutes<Module extends Exclude<keyof Bodies, 'backend' | 'ip_restriction'>>(
+function onRoutes<Module extends Exclude<keyof Bodies, 'backend' | 'ip_restriction' | 'connection_limit'>>(
   module: Module,
   noun: string = module.replaceAll('_', ' '),
 ): Operations<Module> {
@@ -73,6 +74,11 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   cors: onRoutes('cors', 'CORS settings'),
   methods: onRoutes('methods'),
   rate_limit: onRoutes('rate_limit'),
+  connection_limit: {
+    noun: 'rate limit',
+    put: (place, body) => answerOf(api.PUT('/edges/tcp/{id}/rate_limit', { ...edgeOf(place), body })),
+    remove: (place) => answerOf(api.DELETE('/edges/tcp/{id}/rate_limit', edgeOf(place))),
+  },
   redirect: onRoutes('redirect'),
   rewrite: onRoutes('rewrite'),
 }

@@ -9,33 +9,36 @@ import { ModuleDialog, type ModulePlace } from './module_dialog.tsx'
 import { ModuleRow } from './module_row.tsx'
 
 type RateLimit = Shapes['RateLimitModule']
-type Props = { place: ModulePlace; module: RateLimit | null }
+type ConnectionLimit = Shapes['ConnectionLimitModule']
 
-export const RateLimitRow = ({ place, module }: Props) => (
+export const RateLimitRow = ({ place, module }: { place: ModulePlace; module: RateLimit | null }) => (
+  <LimitRow place={place} limit={module && { ...module, count: module.requests }} unit="requests" />
+)
+export const ConnectionLimitRow = ({ place, module }: { place: ModulePlace; module: ConnectionLimit | null }) => (
+  <LimitRow place={place} limit={module && { ...module, count: module.connections }} unit="connections" />
+)
+
+/** What a route or a TCP edge has: all but the names of two fields is the same. */
+type Limit = { enabled: boolean; count: number; per_seconds: number; key: string; mode: 'enforce' | 'warn' }
+type Unit = 'requests' | 'connections'
+type Props = { place: ModulePlace; limit: Limit | null; unit: Unit }
+
+const LimitRow = ({ place, limit, unit }: Props) => (
   <ModuleRow
     title="Rate limit"
     changes="the rate limit"
     place={place}
-    module={module}
+    module={limit}
     without={<span className="soft">None</span>}
-    edit={(onClose) => <EditRateLimit place={place} module={module} onClose={onClose} />}
+    edit={(onClose) => <EditLimit place={place} limit={limit} unit={unit} onClose={onClose} />}
   >
-    {module && textOf(module)}
+    {limit && textOf(limit, unit)}
   </ModuleRow>
 )
 
 const secondsText = (seconds: number) => (seconds === 1 ? 'second' : `${seconds} seconds`)
-const textOf = ({ requests, per_seconds, key, mode }: RateLimit): string =>
-  `${requests.toLocaleString('en')} requests every ${secondsText(per_seconds)} ${key === 'source' ? 'from one address' : 'in all'}, on each node${mode === 'warn' ? ': warns only' : ''}`
-
-const keys = [
-  { value: 'source', label: 'Each client address' },
-  { value: 'route', label: 'All clients together' },
-]
-const modes = [
-  { value: 'enforce', label: 'Answer 429' },
-  { value: 'warn', label: 'Let them pass, and record a warning' },
-]
+const textOf = ({ count, per_seconds, key, mode }: Limit, unit: Unit): string =>
+  `${count.toLocaleString('en')} ${unit} every ${secondsText(per_seconds)} ${key === 'source' ? 'from one address' : 'in all'}, on each node${mode === 'warn' ? ': warns only' : ''}`
 
 /** Undefined for anything but a whole number within its bounds. */
 function wholeNumber(text: string, most: number): number | undefined {
@@ -43,39 +46,31 @@ function wholeNumber(text: string, most: number): number | undefined {
   return number >= 1 && number <= most ? number : undefined
 }
 
-function EditRateLimit({ place, module, onClose }: Props & { onClose: () => void }) {
+function EditLimit({ place, limit, unit, onClose }: Props & { onClose: () => void }) {
+  const isOnRoute = unit === 'requests'
   const [initial] = useState(() => ({
-    requests: `${module?.requests ?? ''}`,
-    seconds: `${module?.per_seconds ?? 60}`,
-    key: module?.key ?? rateLimitDefaults.key,
-    mode: module?.mode ?? rateLimitDefaults.mode,
-    enabled: module?.enabled ?? true,
+    count: `${limit?.count ?? ''}`,
+    seconds: `${limit?.per_seconds ?? 60}`,
+    key: limit?.key ?? rateLimitDefaults.key,
+    mode: limit?.mode ?? rateLimitDefaults.mode,
+    enabled: limit?.enabled ?? true,
   }))
   const { values, set, isDirty } = useDraft<typeof initial>(initial)
-  const requests = wholeNumber(values.requests, rateLimitMost.requests)
+  const count = wholeNumber(values.count, rateLimitMost.requests)
   const per_seconds = wholeNumber(values.seconds, rateLimitMost.per_seconds)
   const { key, mode, enabled } = values
-  const body =
-    requests && per_seconds ? { requests, per_seconds, key, mode, enabled, scope: 'node' as const } : undefined
+  const shared = per_seconds && { per_seconds, mode, enabled, scope: 'node' as const }
   const faultOf = (text: string, number: number | undefined, most: number) =>
     text && !number ? `It must be a number from 1 to ${most.toLocaleString('en')}.` : undefined
-  return (
-    <ModuleDialog
-      title={`Rate limit of ${place.name}`}
-      place={place}
-      module="rate_limit"
-      isSet={module !== null}
-      isDirty={isDirty}
-      body={body}
-      onClose={onClose}
-    >
+  const fields = (
+    <>
       <Field
-        label="Requests"
-        name="requests"
-        value={values.requests}
-        onChange={set('requests')}
+        label={isOnRoute ? 'Requests' : 'Connections'}
+        name={unit}
+        value={values.count}
+        onChange={set('count')}
         placeholder="100"
-        error={faultOf(values.requests, requests, rateLimitMost.requests)}
+        error={faultOf(values.count, count, rateLimitMost.requests)}
       />
       <Field
         label="Every … seconds"
@@ -88,19 +83,43 @@ function EditRateLimit({ place, module, onClose }: Props & { onClose: () => void
         label="Counted for"
         name="key"
         value={key}
-        onChange={(chosen) => set('key')(chosen as RateLimit['key'])}
-        options={keys}
+        onChange={set('key')}
+        options={[
+          { value: 'source', label: 'Each client address' },
+          { value: isOnRoute ? 'route' : 'edge', label: 'All clients together' },
+        ]}
       />
       <Choice
-        label="Requests beyond it"
+        label={`${isOnRoute ? 'Requests' : 'Connections'} beyond it`}
         name="mode"
         value={mode}
-        onChange={(chosen) => set('mode')(chosen as RateLimit['mode'])}
-        options={modes}
+        onChange={(chosen) => set('mode')(chosen as Limit['mode'])}
+        options={[
+          { value: 'enforce', label: isOnRoute ? 'Answer 429' : 'Close them' },
+          { value: 'warn', label: 'Let them pass, and record a warning' },
+        ]}
       />
       <Switch isSelected={enabled} onChange={set('enabled')}>
         Apply to traffic
       </Switch>
+    </>
+  )
+  const common = { title: `Rate limit of ${place.name}`, place, isSet: limit !== null, isDirty, onClose }
+  return isOnRoute ? (
+    <ModuleDialog
+      {...common}
+      module="rate_limit"
+      body={count && shared ? { ...shared, requests: count, key: key as RateLimit['key'] } : undefined}
+    >
+      {fields}
+    </ModuleDialog>
+  ) : (
+    <ModuleDialog
+      {...common}
+      module="connection_limit"
+      body={count && shared ? { ...shared, connections: count, key: key as ConnectionLimit['key'] } : undefined}
+    >
+      {fields}
     </ModuleDialog>
   )
 }

@@ -7,6 +7,7 @@ import { ChangeList } from '../audit/list.tsx'
 import { EdgeHead } from './head.tsx'
 import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
+import { ConnectionLimitRow } from './rate_limit.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
   const found = $api.useQuery('get', '/edges/tcp/{id}', { params: { path: { id } } })
@@ -37,6 +38,7 @@ export function TcpDetail({ id }: { id: string }) {
                       <section className="frame modules" aria-label="Modules">
                         <BackendRow place={place} module={edge.backend} />
                         <RestrictionRow place={place} module={edge.ip_restriction} />
+                        <ConnectionLimitRow place={place} module={edge.rate_limit} />
                       </section>
                       <HealthTable reported={reported} />
                     </>

@@ -23,7 +23,7 @@ const sentences: Record<string, string> = {
   cors: 'The route does not accept pages of this origin',
   methods: 'The route does not accept this method',
   emergency: 'The operator of the installation refuses this address for now',
-  rate_limit: 'More requests than the limit of the route',
+  rate_limit: 'More than the rate limit allows',
   bad_request: 'Not a valid request',
   bad_host: 'Not a valid host name',
   bad_forwarded_for: 'The forwarded address cannot be read',

@@ -27,7 +27,7 @@ import { changeResponses, findResponseLists, responseHeaderAcls } from './respon
 import { chooseResponse, responseBackend } from './responses.ts'
 import { answerPreflights, corsAcls, findCors } from './route_cors.ts'
 import { filterAcls, filterMethods, filterUserAgents } from './route_filters.ts'
-import { limitRate, rateAcls, rateTables } from './route_rate.ts'
+import { limitConnectionRate, limitRate, rateAcls, rateTables } from './route_rate.ts'
 import { redirectRequests } from './route_redirect.ts'
 import { rewriteRequests } from './route_rewrite.ts'
 import {
@@ -161,7 +161,7 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   # Lua needs a stream, which begins here; no upstream has been dialed yet.${decision(settings, 'sess.entry')}${onePolicy(settings, 'tcp-request content', 'sess.entry')}${askOnePolicy('tcp-request content', 'has_policy unrestricted')}
   acl cleared var(txn.cleared) -m found
   tcp-request content set-var(txn.cleared) bool(true) if allowed || open unrestricted${decide('tcp-request content', 'sess.entry', '!cleared')}
-  ${refuseConnection} if !cleared !allowed${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
+  ${refuseConnection} if !cleared !allowed${limitConnectionRate(settings)}${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
   ${refuseConnection} if ${isUnreachable} !native
   ${refuseConnection} if native all_down${dial('tcp-request content')}
   # One that is not there is skipped, and nothing else may be dialed instead.

@@ -48,7 +48,7 @@ const counted = (rule: string, scope: 'sess' | 'txn', refusal: string) => `
   ${rule} sc-inc-gpc0(4) if { var(${scope}.over) -m found }${scope === 'sess' ? tellSome(rule) : ''}
   ${rule} ${refusal} if { var(${scope}.over) -m found }`
 /** For other rules that set `txn.over` to the name of a limit. */
-export const refuseOver = (answer: string): string => counted('http-request', 'txn', `return ${answer}`)
+export const refuseOver = (rule: string, refusal: string): string => counted(rule, 'txn', refusal)
 const over = (rule: string, scope: 'sess' | 'txn', counter: number, name: LimitName, limit: number) =>
   `\n  ${rule} set-var(${scope}.over) str(${name}) if ${scope === 'txn' ? '{ var(txn.counted) -m found } ' : ''}{ sc_conn_cur(${counter}) gt ${limit} }`
 

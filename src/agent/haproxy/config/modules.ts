@@ -24,5 +24,5 @@ export const findModule = (settings: ProxySettings, name: RouteModuleName, of: s
 
 /** Stands in the decision about a request that a module would have refused, and only warns of. */
 export const moduleWarning = (name: RouteModuleName): string => `?${name}`
-export const warnOf = (name: RouteModuleName, conditions: string): string => `
-  http-request set-var-fmt(txn.decision) "%[var(txn.decision)] ${moduleWarning(name)}" if ${conditions}`
+export const warnOf = (name: RouteModuleName, conditions: string, rule = 'http-request'): string => `
+  ${rule} set-var-fmt(txn.decision) "%[var(txn.decision)] ${moduleWarning(name)}" if ${conditions}`

@@ -47,7 +47,7 @@ export function rulesOf(config: string): ReadonlyMap<number, RequestReason> {
 }
 
 function reasonOfRefused(line: string): RequestReason {
-  if (line.includes('!allowed')) return 'internal'
+  if (line.includes('!allowed') || line.includes('knows_') || line.includes('rate_count')) return 'internal'
   return line.includes('all_down') ? 'all_down' : 'no_backend'
 }
 

@@ -29,9 +29,10 @@ import {
   targetValue,
   timeoutsValue,
   UnusableRecord,
+  withModule,
 } from './codec.ts'
 import { headerLists, responseLists } from './header_lists.ts'
-import { moduleEntries, moduleParts } from './module_entries.ts'
+import { connectionLimitEntry, moduleEntries, moduleParts } from './module_entries.ts'
 import { responseValue } from './response_entry.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */
@@ -131,14 +132,18 @@ export function difference(before: readonly Entry[], after: readonly Entry[]): {
 
 // biome-ignore lint/suspicious/noExplicitAny: each reads the value of its own kind, and entriesOf refuses what it throws on.
 const compilers: Record<string, (id: string, value: any) => Entry[]> = {
-  tcp(id, { hostports, account, backend, policies, policies_mode }: TcpRecord) {
+  tcp(id, { hostports, account, backend, policies, policies_mode, rate_limit }: TcpRecord) {
     const value = targetValue({
       target: known('edgtcp', id),
       account: known('ac', account),
       backend: backendField(backend),
+      ...(rate_limit && { rate_limit: withModule }),
       policies: policiesField(policies, policies_mode),
     })
-    return hostports.map((text) => ({ map: 'tcp', key: destinationKey(text), value }))
+    return [
+      ...(rate_limit ? [connectionLimitEntry(id, rate_limit)] : []),
+      ...hostports.map((text): Entry => ({ map: 'tcp', key: destinationKey(text), value })),
+    ]
   },
   https(id, { hostports }: HttpsRecord) {
     const value = known('edghts', id)

@@ -6,6 +6,7 @@ import {
 import { anything, corsFault, parentOf } from '../../../kernel/edge/cors.ts'
 import { allowedMethods, type Filter, methodsFault, userAgentFault } from '../../../kernel/edge/filters.ts'
 import { encodeHeaderText } from '../../../kernel/edge/headers.ts'
+import type { ConnectionLimit } from '../../../kernel/edge/rate_limit.ts'
 import { redirectFault } from '../../../kernel/edge/redirect.ts'
 import { rewriteFault } from '../../../kernel/edge/rewrite.ts'
 import { delimited, UnusableRecord, withModule } from './codec.ts'
@@ -95,6 +96,15 @@ function filterLists(
 
 type Settings = Partial<RouteModuleSettings>
 const isOn = (settings: Settings) => (name: RouteModuleName) => settings[name] !== undefined
+
+/** For a TCP edge. The rules about it ask whether the key is `source`, and for nothing else. */
+export const connectionLimitEntry = (edge: string, limit: ConnectionLimit) => ({
+  map: 'rate_limit' as const,
+  key: edge,
+  value: rateValue.format({
+    ...{ requests: limit.connections, seconds: limit.per_seconds, key: limit.key, mode: limit.mode },
+  }),
+})
 
 /** The parts of a route's entry that say which modules it has. */
 export const moduleParts = (settings: Settings): Partial<Record<RouteModuleName, string>> =>

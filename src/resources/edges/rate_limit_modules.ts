@@ -1,0 +1,115 @@
+import { Type } from 'typebox'
+import {
+  type ConnectionLimit,
+  connectionLimitKeys,
+  type RateLimit,
+  rateLimitDefaults,
+  rateLimitKeys,
+  rateLimitModes,
+  rateLimitMost,
+} from '../../kernel/edge/rate_limit.ts'
+import { define } from './module.ts'
+
+const PerSeconds = Type.Integer({
+  minimum: 1,
+  maximum: rateLimitMost.per_seconds,
+  examples: [60],
+  description: 'The length of a window. Windows begin at multiples of it.',
+})
+const Scope = Type.Unsafe<'node'>({
+  type: 'string',
+  enum: ['node'],
+  'x-default': 'node',
+  description: 'With `node`, counts are not shared: a client that reaches two nodes gets twice the limit.',
+})
+const Mode = (description: string) =>
+  Type.Unsafe<RateLimit['mode']>({
+    type: 'string',
+    enum: [...rateLimitModes],
+    'x-default': rateLimitDefaults.mode,
+    description,
+  })
+
+const fields = {
+  requests: Type.Integer({
+    minimum: 1,
+    maximum: rateLimitMost.requests,
+    examples: [100],
+    description: 'How many requests are let through in each window.',
+  }),
+  per_seconds: PerSeconds,
+  key: Type.Unsafe<RateLimit['key']>({
+    type: 'string',
+    enum: [...rateLimitKeys],
+    'x-default': rateLimitDefaults.key,
+    description:
+      'What is counted: the requests of each `source` address (of each /64 for IPv6), or of all clients of the `route` together.',
+  }),
+  mode: Mode('With `enforce`, requests beyond the limit get 429. With `warn` they pass and are recorded as warned.'),
+  scope: Scope,
+}
+
+export const rateLimitModule = define({
+  title: 'RateLimitModule',
+  on: ['route'],
+  body: {
+    requests: fields.requests,
+    per_seconds: fields.per_seconds,
+    key: Type.Optional(fields.key),
+    mode: Type.Optional(fields.mode),
+    scope: Type.Optional(fields.scope),
+  },
+  shape: fields,
+  toStored: ({ requests, per_seconds, key, mode }) => ({
+    settings: {
+      requests,
+      per_seconds,
+      key: key ?? rateLimitDefaults.key,
+      mode: mode ?? rateLimitDefaults.mode,
+    } satisfies RateLimit,
+  }),
+  show: ({ settings }) => ({ ...(settings as RateLimit), scope: 'node' as const }),
+})
+
+const connectionFields = {
+  connections: Type.Integer({
+    minimum: 1,
+    maximum: rateLimitMost.requests,
+    examples: [100],
+    description: 'How many connections are let through in each window.',
+  }),
+  per_seconds: PerSeconds,
+  key: Type.Unsafe<ConnectionLimit['key']>({
+    type: 'string',
+    enum: [...connectionLimitKeys],
+    'x-default': rateLimitDefaults.key,
+    description:
+      'What is counted: the connections of each `source` address (of each /64 for IPv6), or of all clients of the `edge` together.',
+  }),
+  mode: Mode(
+    'With `enforce`, connections beyond the limit are closed before the upstream is dialed. With `warn` they pass and are recorded as warned.',
+  ),
+  scope: Scope,
+}
+
+export const connectionLimitModule = define({
+  title: 'ConnectionLimitModule',
+  on: ['tcp'],
+  body: {
+    connections: connectionFields.connections,
+    per_seconds: connectionFields.per_seconds,
+    key: Type.Optional(connectionFields.key),
+    mode: Type.Optional(connectionFields.mode),
+    scope: Type.Optional(connectionFields.scope),
+  },
+  shape: connectionFields,
+  toStored: ({ connections, per_seconds, key, mode }) => ({
+    settings: {
+      connections,
+      per_seconds,
+      key: key ?? rateLimitDefaults.key,
+      mode: mode ?? rateLimitDefaults.mode,
+    } satisfies ConnectionLimit,
+  }),
+  show: ({ settings }) => ({ ...(settings as ConnectionLimit), scope: 'node' as const }),
+})
