@@ -125,6 +125,7 @@ const modules = {
     backend: model.ref('backends', sent.backend_id as string, `${prefix}backend_id`),
   }),
   ip_restriction: (model: Model, sent: Fields, prefix: string) => ({
+    mode: 'enforce',
     ip_policy_ids: sent.ip_policy_ids,
     ip_policies: (sent.ip_policy_ids as string[]).map((id, index) =>
       model.ref('ip_policies', id, `${prefix}ip_policy_ids[${index}]`),
