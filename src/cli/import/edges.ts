@@ -28,13 +28,35 @@ const harmless = new Set(['compression', 'circuit_breaker', 'websocket_tcp_conve
 const isOn = (module: unknown): boolean =>
   module !== null && module !== undefined && (module as { enabled?: unknown }).enabled !== false
 
+const signsIn = 'Sign people in at the upstream, or with a proxy such as oauth2-proxy in front of it'
+/** What to do about a module that does not exist here, for people who depend on it. */
+const insteadOf: Record<string, string> = {
+  oauth: signsIn,
+  oidc: signsIn,
+  saml: signsIn,
+  basic_auth: signsIn,
+  jwt_validation: 'Verify tokens at the upstream',
+  webhook_verification: "Verify the sender's signature at the upstream, and limit who may send with an ip_restriction",
+  policy: 'Look at each of its actions: many are modules here, such as methods, cors, rate_limit, redirect and rewrite',
+  traffic_policy:
+    'Look at each of its actions: many are modules here, such as methods, cors, rate_limit, redirect and rewrite',
+  compression: 'Compress responses at the upstream',
+  circuit_breaker: 'Give the backend a health_check, which takes a failing server out',
+  websocket_tcp_converter: 'WebSockets are forwarded as they are',
+  tls_termination: 'Edges terminate TLS 1.2 and 1.3',
+}
+const adviceOn = (name: string): string => (insteadOf[name] ? `. ${insteadOf[name]}` : '')
+
 /** Reports modules that do not exist here, and returns the names of those that restrict access. */
 function missingModules(title: string, row: Json, of: keyof typeof fieldsOf, notes: Notes): string[] {
   const others = othersIn(row, fieldsOf[of])
   const guards = others.filter(([name, module]) => isOn(module) && !harmless.has(name)).map(([name]) => name)
   for (const [name, module] of others)
     if (!guards.includes(name))
-      notes.add(title, `${name} is left out, because it does not exist here${isOn(module) ? '' : '; it was disabled'}`)
+      notes.add(
+        title,
+        `${name} is left out, because it does not exist here${isOn(module) ? adviceOn(name) : '; it was disabled'}`,
+      )
   return guards
 }
 
@@ -56,6 +78,8 @@ function modulesOf(title: string, row: Json, guards: readonly string[], known: K
   if (reasons.length && backend && isKnown)
     notes.add(title, `comes with its backend disabled, so that it lets no one in: ${reasons.join(', and ')}`)
   else if (reasons.length) notes.add(title, `${reasons.join(', and ')}. Decide about that before you give it a backend`)
+  for (const name of guards.filter((each) => insteadOf[each]))
+    notes.add(title, `what to do about ${name}: ${insteadOf[name]}. Then set \`enabled: true\` on its backend`)
   return {
     ...(backend && isKnown && { backend: { enabled: isOn(backend) && reasons.length === 0, backend: { id } } }),
     ...(restriction &&
