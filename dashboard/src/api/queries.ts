@@ -1,6 +1,9 @@
 import { queryOptions, replaceEqualDeep, useQueryClient } from '@tanstack/react-query'
 import type { PlainListPath, RowOf } from '../../../clients/typescript/src/client.ts'
-import { $api, api } from './client.ts'
+import { $api, answerOf, api } from './client.ts'
+
+type StatisticsRange = { ms: number; step: 'minute' | 'hour' | 'day'; stepMs: number }
+type StatisticsScope = { edge_id?: string; route_id?: string; backend_id?: string }
 
 /** What an account has beyond that is for the API: see `isCut`. */
 const mostRows = 12_000
@@ -65,6 +68,16 @@ export const queries = {
       { params: { query: { unconfirmed: true, limit: 5 } } },
       { refetchInterval: 5_000 },
     ),
+  /** As many steps as fit, including the current one, each time they are read. */
+  statistics: (name: string, { ms, step, stepMs }: StatisticsRange, scope: StatisticsScope) =>
+    queryOptions({
+      queryKey: ['get', '/traffic_statistics', name, scope],
+      queryFn: () => {
+        const since = new Date(Date.now() - ms + stepMs).toISOString()
+        return answerOf(api.GET('/traffic_statistics', { params: { query: { ...scope, since, step } } }))
+      },
+      refetchInterval: step === 'minute' ? 10_000 : 60_000,
+    }),
   /** For admins. */
   newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: 15_000 }),
   /** What each node says about each upstream. */

@@ -1,6 +1,7 @@
 import { PageHeader } from '../ui/page_header.tsx'
 import { BackendGroups } from './edges/backend_groups.tsx'
 import { Backends } from './edges/backends.tsx'
+import { BackendTraffic } from './statistics/backend_traffic.tsx'
 
 export function BackendsPage() {
   return (
@@ -8,6 +9,7 @@ export function BackendsPage() {
       <PageHeader title="Backends" summary="Edges and routes forward traffic to backends." />
       <Backends />
       <BackendGroups />
+      <BackendTraffic />
     </>
   )
 }

@@ -9,6 +9,7 @@ import { InForce } from './overview/in_force.tsx'
 import { Nodes } from './overview/nodes.tsx'
 import { RefusedAddresses } from './overview/refused_addresses.tsx'
 import { useAttention } from './overview/use_attention.tsx'
+import { TrafficFigures } from './statistics/traffic_figures.tsx'
 
 export function Overview() {
   const caller = $api.useQuery('get', '/caller').data
@@ -24,6 +25,7 @@ export function Overview() {
       {edges && <FlowStrip edges={edges} />}
       {attention && attention.length > 0 && <AttentionList items={attention} />}
       <GetStarted />
+      <TrafficFigures />
       <Activity />
       <div className="cols">
         {isAdmin && <RefusedAddresses />}

@@ -12,6 +12,7 @@ import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { StatusBadge, StatusState } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
+import { EdgeTraffic } from '../statistics/edge_traffic.tsx'
 import { AddRoute } from './add_route.tsx'
 import { nameOfGroup, useGroups } from './backend_options.ts'
 import { CorsRow } from './cors.tsx'
@@ -65,6 +66,7 @@ export function HttpsDetail({ id }: { id: string }) {
                   </>
                 ),
               },
+              { id: 'traffic', title: 'Traffic', children: <EdgeTraffic edge={edge} /> },
               ...(isAdmin
                 ? [{ id: 'history', title: 'History', children: <EdgeHistory edgeId={id} routes={edge.routes} /> }]
                 : []),

@@ -4,6 +4,7 @@ import { Loaded } from '../../ui/loading.tsx'
 import { StatusBadge } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { ChangeList } from '../audit/list.tsx'
+import { TrafficFigures } from '../statistics/traffic_figures.tsx'
 import { EdgeHead } from './head.tsx'
 import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
@@ -44,6 +45,7 @@ export function TcpDetail({ id }: { id: string }) {
                     </>
                   ),
                 },
+                { id: 'traffic', title: 'Traffic', children: <TrafficFigures scope={{ edge_id: id }} /> },
                 ...(isAdmin ? [{ id: 'history', title: 'History', children: <ChangeList resourceId={id} /> }] : []),
               ]}
             />

@@ -7,25 +7,27 @@ import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { Section } from '../../ui/section.tsx'
-import { Segments } from '../../ui/segments.tsx'
 import { useUrlState } from '../../ui/use_url_state.ts'
+import { useRange } from '../statistics/use_range.ts'
 import { Chart } from './chart.tsx'
 import { useMarks } from './use_marks.ts'
 
 type Data = Shapes['IpActivity']
 const count = new Intl.NumberFormat('en')
 
-type Range = '24' | '168' | '720'
-const ranges: Record<Range, { hours: number; hoursPerBar: number; words: string; label: string }> = {
-  24: { hours: 24, hoursPerBar: 1, words: 'in the last 24 hours', label: '24 h' },
-  168: { hours: 168, hoursPerBar: 6, words: 'in the last 7 days', label: '7 d' },
-  720: { hours: 720, hoursPerBar: 24, words: 'in the last 30 days', label: '30 d' },
+/** Refusals are counted by the hour: a shorter range shows the last day. */
+const day = { hours: 24, hoursPerBar: 1, words: 'in the last 24 hours' }
+const spans = {
+  '15m': day,
+  '1': day,
+  '24': day,
+  '168': { hours: 168, hoursPerBar: 6, words: 'in the last 7 days' },
+  '720': { hours: 720, hoursPerBar: 24, words: 'in the last 30 days' },
 }
 
-/** The last day, week or month: figures, by the hour as a picture and as a table, and where at the edges it happened. */
+/** Figures, by the hour as a picture and as a table, and where at the edges it happened. */
 export function Activity() {
-  const [range, setRange] = useUrlState<Range>('range', '24')
-  const { hours, hoursPerBar, words } = ranges[range] ?? ranges[24]
+  const { hours, hoursPerBar, words } = spans[useRange().name]
   const activity = useQuery({ ...queries.activity(hours), placeholderData: keepPreviousData })
   const [wanted, setWanted] = useUrlState<TrafficType | 'all'>('traffic', 'all')
   return (
@@ -34,14 +36,6 @@ export function Activity() {
       note={words}
       action={
         <div className="section-tools">
-          <Segments
-            label="Range"
-            labelHidden
-            name="range"
-            value={range}
-            onChange={setRange}
-            options={(['24', '168', '720'] as const).map((value) => ({ value, label: ranges[value].label }))}
-          />
           <Choice
             label="Traffic"
             labelHidden

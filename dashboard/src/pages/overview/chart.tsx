@@ -133,7 +133,7 @@ function requestsOf({ at }: Hour, hoursPerBar: number): string | undefined {
 }
 
 /** Changes, as links to themselves at the moment when they were made. The newest few: a flag must stay readable. */
-function Marks({ marks, from, span }: { marks: readonly Mark[]; from: number; span: number }) {
+export function Marks({ marks, from, span }: { marks: readonly Mark[]; from: number; span: number }) {
   return marks
     .map((mark) => ({ ...mark, place: (Date.parse(mark.at) - from) / span }))
     .filter(({ place }) => place >= 0 && place <= 1)

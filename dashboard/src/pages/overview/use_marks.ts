@@ -2,8 +2,12 @@ import { $api } from '../../api/client.ts'
 import { deedOf, subjectOf } from '../audit/describe.ts'
 import type { Mark } from './chart.tsx'
 
-/** Changes that can change who is refused, newest first. Only admins can list changes. */
-export function useMarks(): Mark[] {
+const refusing = /^ip_(policies\.replace|policy_rules|restrictions)|ip_restriction/
+/** Besides those: what can change how much is answered, and how fast. */
+const forwarding = /edges|backends|certificates|domains|change_sets/
+
+/** Changes that can change who is refused, or all that traffic may show, newest first. Only admins can list changes. */
+export function useMarks(what: 'refusals' | 'all' = 'refusals'): Mark[] {
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const events = $api.useQuery(
     'get',
@@ -12,7 +16,7 @@ export function useMarks(): Mark[] {
     { enabled: isAdmin, staleTime: 30_000 },
   ).data
   return (events?.audit_events ?? [])
-    .filter(({ operation }) => /^ip_(policies\.replace|policy_rules|restrictions)|ip_restriction/.test(operation))
+    .filter(({ operation }) => refusing.test(operation) || (what === 'all' && forwarding.test(operation)))
     .map((event) => ({
       id: event.id,
       at: event.created_at,
