@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { createSplitter } from './ring_reader.ts'
+import { poll } from '../../../test/harness/poll.ts'
+import { createSplitter, readLines } from './ring_reader.ts'
 
 const framed = (line: string) => Buffer.from(`${line.length} ${line}`, 'latin1')
 
@@ -22,4 +28,19 @@ test('what has no length, or one that is too large, is not read on', () => {
     assert.equal(split(Buffer.from(text)), false, text)
     assert.deepEqual(got, [], text)
   }
+})
+
+test('a reader that closes reads what has been sent, because HAProxy does not send it again', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-ring-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const got: string[] = []
+  const reader = await readLines(join(folder, 'lines.sock'), 100, (line) => got.push(line) > 0)
+  const proxy = connect(join(folder, 'lines.sock')).resume()
+  await once(proxy, 'connect')
+  proxy.write(framed('first'))
+  await poll(() => got.length === 1)
+  const rest = Array.from({ length: 1_000 }, (_, index) => `line ${index}`)
+  await new Promise((sent) => proxy.write(Buffer.concat(rest.map(framed)), sent))
+  await reader.close()
+  assert.deepEqual(got, ['first', ...rest])
 })

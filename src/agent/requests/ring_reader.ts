@@ -6,6 +6,9 @@ import { listenAt } from './listen.ts'
 /** The share of each window that lines may take, so that floods of requests leave time for enforcement. */
 const window = { milliseconds: 100, forLines: 50 }
 
+/** HAProxy ends its side when it notices that we ended ours. */
+const sentWithinMs = 1_000
+
 export type LineReader = {
   /** How many lines HAProxy could not keep for us. */
   dropped: () => number
@@ -50,10 +53,14 @@ export async function readLines(
   return {
     dropped: () => dropped,
     unreadable: () => unreadable,
+    /** Reads what HAProxy has sent already: it keeps later lines for the next reader, and sends none twice. */
     async close() {
-      for (const socket of sockets) socket.destroy()
       server.close()
-      await once(server, 'close')
+      const closed = once(server, 'close')
+      for (const socket of sockets) socket.end()
+      await Promise.race([closed, setTimeout(sentWithinMs, undefined, { ref: false })])
+      for (const socket of sockets) socket.destroy()
+      await closed
     },
   }
 }
