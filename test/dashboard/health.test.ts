@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { UpstreamHealth } from '../../src/distribution/channels.ts'
-import { make } from '../harness/fixtures.ts'
+import { latencyBucket, noTraffic } from '../../src/kernel/edge/traffic.ts'
+import { newUuid } from '../../src/kernel/ids.ts'
+import { keepTraffic } from '../../src/resources/traffic_statistics/keep.ts'
+import { freshHost, make } from '../harness/fixtures.ts'
 import { startFleet } from '../harness/reporting_nodes.ts'
 import { openBrowser, openPage, signIn } from './browser.ts'
 
-const { origin, newAccount, report } = await startFleet({ after })
+const { db, origin, newAccount, report } = await startFleet({ after })
 const browser = await openBrowser({ after })
 
 test('the page of an edge says which upstream fails, on which node, since when and why', async () => {
@@ -69,5 +72,34 @@ test('the page of an edge says which upstream fails, on which node, since when a
   await page.getByTitle('Edges: 2 edges are down').waitFor()
   const item = page.getByRole('listitem').filter({ hasText: 'app.internal:8080 is down' })
   assert.match(await item.innerText(), /192\.0\.2\.7:8080: It does not answer: TLS: the certificate has expired/)
+  assert.deepEqual(page.faults, [])
+})
+
+test('an edge shows its requests, errors and latency in the range of the URL, and says which nodes do not count', async () => {
+  const admin = await newAccount()
+  const edge = await make(admin, '/edges/https', { hostports: [`${freshHost()}:443`] })
+  const route = await make(admin, `/edges/https/${edge.id}/routes`, { match_type: 'path_prefix', match: '/shop' })
+  const minute = Date.now() - (Date.now() % 60_000)
+  const count = (at: number, requests: number, errors: number) => ({
+    ...{ account: admin.accountId, edge: edge.id, route: route.id, backend: null, minute: at },
+    counts: [requests, 0, 0, errors, ...noTraffic().slice(4)],
+    latencies: [latencyBucket(20), requests],
+  })
+  const counts = [count(minute - 60_000, 90, 9), count(minute - 5 * 3_600_000, 1_000, 0)]
+  await keepTraffic(db, 'edge-1', { sender: newUuid(), batch: 1, lost: 0, counts }, Date.now())
+  await report('edge-1', { countsTraffic: true })
+  await report('edge-2', {})
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token, `/edges/${edge.id}?tab=traffic`)
+  const traffic = page.getByRole('region', { name: 'Traffic' })
+  await traffic.getByText('1,090', { exact: true }).waitFor()
+  await traffic.getByText('1 node is silent or does not count').waitFor()
+  await traffic.getByText('1 h', { exact: true }).click()
+  await traffic.getByText('10% of requests').waitFor()
+  assert.match(page.url(), /[?&]range=1(&|$)/)
+  await traffic.locator('.stat-figure').getByText('20 ms', { exact: true }).waitFor()
+  const errors = traffic.getByRole('figure', { name: 'Errors' })
+  await errors.getByText('View as table').click()
+  await errors.getByRole('cell', { name: '9', exact: true }).waitFor()
   assert.deepEqual(page.faults, [])
 })
