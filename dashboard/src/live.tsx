@@ -5,9 +5,12 @@ import { type Change, useNewestChange } from './api/generation.ts'
 import { queries } from './api/queries.ts'
 import { NodeBars } from './shell/node_bars.tsx'
 import { Toast } from './ui/toast.tsx'
+import { Undo, useUndo } from './undo.tsx'
 
 /** How long to show a change. Edges usually apply it within a second. */
 const newsMs = 20_000
+/** Once there is nothing more to say, it stays for as long as someone takes to see a mistake. */
+const shownMs = 10_000
 const count = new Intl.NumberFormat('en')
 
 /** After every save, on every page: how many edge nodes have applied the change, and why others have not. */
@@ -15,12 +18,32 @@ export function Live() {
   const change = useNewestChange()
   return (
     <div className="live-region" aria-live="polite">
-      {change && <LiveChange key={change.generation} change={change} />}
+      {change?.generation === undefined ? (
+        change && <SavedChange key={change.operationId} change={change} />
+      ) : (
+        <LiveChange key={change.operationId} change={{ ...change, generation: change.generation }} />
+      )}
     </div>
   )
 }
 
-function LiveChange({ change }: { change: Change }) {
+/** No edge node has to apply it: there is something to say only if it can be undone. */
+function SavedChange({ change }: { change: Change }) {
+  const [isOpen, setOpen] = useState(Date.now() - change.at < newsMs)
+  const undo = useUndo(change.operationId, isOpen)
+  useEffect(() => {
+    const timer = setTimeout(() => setOpen(false), shownMs)
+    return () => clearTimeout(timer)
+  }, [])
+  if (!isOpen || !undo) return null
+  return (
+    <Toast tone="allowed" icon="allowed" title="Saved." onDismiss={() => setOpen(false)}>
+      <Undo reversal={undo} />
+    </Toast>
+  )
+}
+
+function LiveChange({ change }: { change: Change & { generation: number } }) {
   const [isOpen, setOpen] = useState(Date.now() - change.at < newsMs)
   const [slow, setSlow] = useState(false)
   const { data } = $api.useQuery(
@@ -36,16 +59,18 @@ function LiveChange({ change }: { change: Change }) {
     const timer = setTimeout(() => setSlow(true), 10_000)
     return () => clearTimeout(timer)
   }, [])
+  const undo = useUndo(change.operationId, isOpen)
   const done = isEverywhere(data)
   useEffect(() => {
     if (!done) return
-    const timer = setTimeout(() => setOpen(false), 8_000)
+    const timer = setTimeout(() => setOpen(false), shownMs)
     return () => clearTimeout(timer)
   }, [done])
   // No live node is worth reporting only if the installation has nodes at all.
   const nodes = useQuery({ ...queries.nodes(), enabled: isOpen && data?.live_nodes === 0 })
   const isWithoutEdges = data?.live_nodes === 0 && !nodes.isError && !nodes.data?.edge_nodes.length
-  if (!isOpen || !data || isWithoutEdges) return null
+  if (!isOpen || !data) return null
+  if (isWithoutEdges) return <SavedChange change={change} />
   const isLive = done && data.live_nodes > 0
   const tone = isLive ? 'allowed' : data.refusals.length || data.withheld.length || slow ? 'refused' : 'warned'
   return (
@@ -60,6 +85,7 @@ function LiveChange({ change }: { change: Change }) {
         <NodeBars current={data.applied_nodes} behind={data.live_nodes - data.applied_nodes} />
         Generation {count.format(data.generation)}
       </p>
+      {undo && <Undo reversal={undo} />}
     </Toast>
   )
 }

@@ -16,7 +16,8 @@ await signIn(page, origin, admin.token)
 
 /** Saves, and resolves when the note about this very change says what is expected. */
 async function saveAndSee(sentence: string): Promise<void> {
-  const answered = page.waitForResponse((response) => response.request().method() === 'PUT')
+  const isSave = (url: string, method: string) => method === 'PUT' && !url.includes('dry_run')
+  const answered = page.waitForResponse((response) => isSave(response.url(), response.request().method()))
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   const { 'service-generation': generation } = (await answered).headers()
   await page.getByText(`${sentence}Generation ${generation}`).waitFor({ timeout: pageTimeout(30_000) })
@@ -69,9 +70,11 @@ test('a self-lockout is announced, and one click allows your own address; others
   await card.getByText('127.0.0.9').waitFor({ timeout: pageTimeout(30_000) })
 
   await card.getByRole('switch').click({ force: true })
-  await card.getByText('This change would lock you out. Nothing was changed.').waitFor()
+  const question = page.getByRole('dialog', { name: 'Enforce offices only?' })
+  await question.getByRole('button', { name: 'Enforce restriction' }).click()
+  await question.getByText('This change would lock you out. Nothing was changed.').waitFor()
   assert.equal(await statusFrom('127.0.0.9'), 200)
-  await card.getByRole('button', { name: 'Allow 127.0.0.1 and save' }).click()
+  await question.getByRole('button', { name: 'Allow 127.0.0.1 and save' }).click()
   await page.getByText('Enforced', { exact: true }).waitFor()
   assert.equal(await statusFrom('127.0.0.1'), 200)
   assert.equal(await statusFrom('127.0.0.9'), 403)

@@ -9,7 +9,7 @@ import { type Configuration, comparable } from './configuration.ts'
 import { type Event, isInTheWay, withoutEvent } from './expected.ts'
 import { act, applySet, draftRevert, pairPrefix, seenBy, targetOf } from './people.ts'
 
-type Counts = { undone: number; conflicts: number; irreversible: number; killed: number; changes: number }
+export type Counts = { undone: number; conflicts: number; irreversible: number; killed: number; changes: number }
 type World = { plane: ControlPlane; admin: Account; counts: Counts }
 
 export async function revertAtRandom(plane: ControlPlane, rounds: number): Promise<Counts> {

@@ -1,18 +1,29 @@
 import createQueryClient from 'openapi-react-query'
 import { createClient, type Shapes } from '../../../clients/typescript/src/client.ts'
-import { noteGeneration } from './generation.ts'
+import { noteChange } from './generation.ts'
 import { problemOf } from './problem.ts'
 
 export type { Shapes }
 
 /** The only way to the API. Same origin, with the session's cookie, and the header that no other site can send. */
-export const api = createClient({
+const options = {
   url: location.origin,
   // TanStack Query repeats what is worth repeating, and people repeat the rest.
   retries: 0,
   // A large rule set on a slow line takes its time.
   timeoutMs: 600_000,
+}
+export const api = createClient(options)
+export type Api = typeof api
+/** Tries changes and makes none: each call resolves to what the change would do. */
+const trial = createClient(options)
+trial.http.use({
+  onRequest: ({ request }) => withFlag(request, 'dry_run'),
+  onError: ({ request, error }) => (request.signal.aborted ? undefined : problemOf(error)),
 })
+export const tryOut = async (change: (on: Api) => Promise<unknown>): Promise<Shapes['DryRunResult']> =>
+  (await change(trial)) as Shapes['DryRunResult']
+
 /** The change that access tests refused last, and whether it is made in spite of them when it is made again. */
 let refused: { change: string; isIgnored: boolean } | undefined
 const changeIn = ({ method, url }: Request): string => `${method} ${new URL(url).pathname}`
@@ -21,20 +32,30 @@ export function ignoreAccessTestsOnce(): void {
   if (refused) refused.isIgnored = true
 }
 
+/** What only asks, drafts, or is about the session. */
+const isNoChange = /^\/(ip_checks|dashboard_session|change_sets(\/[^/]+(\/preview)?)?)$|\/(impact|revert)$/
+
+async function withFlag(request: Request, flag: string): Promise<Request> {
+  const url = new URL(request.url)
+  url.searchParams.set(flag, 'true')
+  const { method, headers, signal } = request
+  // As text: browsers send a body that is a stream only over HTTP/2.
+  const body = await request.text()
+  return new Request(url, { method, headers, signal, ...(body && { body }) })
+}
+
 api.http.use({
   async onRequest({ request }) {
     if (!refused?.isIgnored || changeIn(request) !== refused.change) return undefined
     refused = undefined
-    const url = new URL(request.url)
-    url.searchParams.set('ignore_access_tests', 'true')
-    const { method, headers, signal } = request
-    // As text: browsers send a body that is a stream only over HTTP/2.
-    const body = await request.text()
-    return new Request(url, { method, headers, signal, ...(body && { body }) })
+    return withFlag(request, 'ignore_access_tests')
   },
-  onResponse({ response }) {
+  onResponse({ request, response }) {
+    const operationId = response.headers.get('Operation-Id')
+    if (!response.ok || request.method === 'GET' || !operationId || isNoChange.test(new URL(request.url).pathname))
+      return
     const generation = response.headers.get('Service-Generation')
-    if (generation) noteGeneration(Number(generation))
+    noteChange({ operationId, generation: generation === null ? undefined : Number(generation) })
   },
   // TanStack Query aborts queries that are no longer needed; that is not a problem of the service.
   onError({ request, error }) {

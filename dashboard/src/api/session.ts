@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import { answerOf, api } from './client.ts'
-import { forgetGeneration } from './generation.ts'
+import { forgetChange } from './generation.ts'
 
 /** The token goes to the service once and comes back as a cookie that no script can read. It is kept nowhere here. */
 export const signIn = (token: string) => answerOf(api.POST('/dashboard_session', { body: { token } }))
@@ -28,7 +28,7 @@ export function startOf(provider: string, { pathname, search }: Pick<Location, '
 
 /** Ends the session. Resolves to where the browser goes next: to the provider, if its session is to end too. */
 export async function signOut(): Promise<string> {
-  forgetGeneration()
+  forgetChange()
   const response = await fetch('/sign_in/sign_out', { method: 'POST' })
   if (response.ok) return ((await response.json()) as { url: string | null }).url ?? '/dashboard/'
   await answerOf(api.DELETE('/dashboard_session'))

@@ -1,3 +1,4 @@
+import { type Names, useNames } from '../traffic/names.ts'
 import type { AuditEvent } from './describe.ts'
 
 type Change = { field: string; before: string | undefined; after: string | undefined }
@@ -11,12 +12,16 @@ export function changesBetween(before: unknown, after: unknown, place = ''): Cha
     const [from, to] = [isObject(before) ? before : {}, isObject(after) ? after : {}]
     const fields = new Set([...Object.keys(from), ...Object.keys(to)])
     return [...fields]
-      .filter((field) => !(place ? field === 'uri' : unsaid.has(field)))
+      .filter((field) => !(place ? field === 'uri' || isRepeated(field, to, from) : unsaid.has(field)))
       .flatMap((field) => changesBetween(from[field], to[field], place ? `${place}.${field}` : field))
   }
   const [from, to] = [shown(before), shown(after)]
   return from === to ? [] : [{ field: place, before: from, after: to }]
 }
+
+/** A module shows the policies that it refers to twice. */
+const isRepeated = (field: string, ...states: object[]): boolean =>
+  field === 'ip_policy_ids' && states.some((state) => 'ip_policies' in state)
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -29,7 +34,12 @@ function shown(value: unknown): string | undefined {
   return JSON.stringify(value)
 }
 
-export function Diff({ event: { before, after } }: { event: AuditEvent }) {
+/** Names instead of ids, as far as they are known. */
+const named = (text: string, { policy }: Names): string =>
+  text.replaceAll(/\b(ipp|ipx|edgtcp|edghts)_[0-9a-z]{26}\b/g, (id) => policy(id))
+
+export function Diff({ event: { before, after } }: { event: Pick<AuditEvent, 'before' | 'after'> }) {
+  const names = useNames()
   const changes = changesBetween(before, after)
   if (changes.length === 0) return <p className="soft">No recorded field changed.</p>
   return (
@@ -44,13 +54,13 @@ export function Diff({ event: { before, after } }: { event: AuditEvent }) {
               {from !== undefined && (
                 <del>
                   <span aria-hidden="true">− </span>
-                  {from}
+                  {named(from, names)}
                 </del>
               )}
               {to !== undefined && (
                 <ins>
                   <span aria-hidden="true">+ </span>
-                  {to}
+                  {named(to, names)}
                 </ins>
               )}
             </td>

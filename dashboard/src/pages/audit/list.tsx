@@ -1,3 +1,4 @@
+import { useState } from 'react'
 import { Link } from 'react-router'
 import { $api } from '../../api/client.ts'
 import { Badge, type Tone } from '../../ui/badge.tsx'
@@ -6,8 +7,10 @@ import { Skeleton } from '../../ui/loading.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { Ago } from '../../ui/time.tsx'
+import type { Reversal } from '../../undo.tsx'
 import { type AuditEvent, deedOf } from './describe.ts'
 import { Diff } from './diff.tsx'
+import { Revert } from './revert.tsx'
 import { Subject, Who } from './who.tsx'
 
 type Filters = { operation?: string; source_ip?: string; since?: string }
@@ -68,8 +71,20 @@ function Fields({ event }: { event: AuditEvent }) {
   )
 }
 
+/** Sessions end by themselves, drafts are deleted, and commands on the server are undone there. */
+const cannotBeReverted =
+  /^(server|sign_in|dashboard_session|command_sign_in|audit_events)\.|^change_sets\.(?!apply)|\.(rotate|replay|test|verify)$/
+const reversalOf = ({ operation, id, resource_id }: AuditEvent): Reversal | undefined =>
+  cannotBeReverted.test(operation)
+    ? undefined
+    : operation === 'change_sets.apply'
+      ? { kind: 'change_set', id: resource_id }
+      : { kind: 'event', id }
+
 function Event({ event }: { event: AuditEvent }) {
   const { tone, word } = kindOf(event)
+  const [isReverting, setReverting] = useState(false)
+  const reversal = reversalOf(event)
   return (
     <li>
       <div className="event-head">
@@ -81,6 +96,11 @@ function Event({ event }: { event: AuditEvent }) {
           <span className="soft">{deedOf(event.operation)}</span> <Subject event={event} />
         </p>
         <Ago at={event.created_at} />
+        {reversal && (
+          <button type="button" className="link" onClick={() => setReverting(true)}>
+            Revert…
+          </button>
+        )}
       </div>
       <Fields event={event} />
       <p className="fine mono event-foot">
@@ -89,6 +109,13 @@ function Event({ event }: { event: AuditEvent }) {
         {event.source_ip && <span>from {event.source_ip}</span>}
         {event.api_key_id && <span>with {event.api_key_id}</span>}
       </p>
+      {isReverting && reversal && (
+        <Revert
+          title={`Revert “${deedOf(event.operation)}”?`}
+          reversal={reversal}
+          onClose={() => setReverting(false)}
+        />
+      )}
     </li>
   )
 }

@@ -1,8 +1,9 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Link, useNavigate } from 'react-router'
-import { answerOf, api } from '../../api/client.ts'
+import { type Api, answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
+import { TrialImpact } from '../../change_impact.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
@@ -101,12 +102,13 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
   const navigate = useNavigate()
   const client = useQueryClient()
   const refresh = useRefresh()
+  const remove = (on: Api) => answerOf(on.DELETE(pathOf[kind], { params: { path: { id: edge.id } } }))
   return (
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={name}
       action="Delete edge"
-      act={() => answerOf(api.DELETE(pathOf[kind], { params: { path: { id: edge.id } } }))}
+      act={() => remove(api)}
       onDone={async () => {
         // Not read again while this page is still there: it is gone.
         client.removeQueries({ queryKey: ['get', pathOf[kind], { params: { path: { id: edge.id } } }] })
@@ -118,6 +120,7 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
       <p>
         Traffic to {name} will be refused. {kind === 'https' && 'Its routes are deleted too.'}
       </p>
+      <TrialImpact of={[edge.id, 'delete']} change={remove} />
     </Confirm>
   )
 }

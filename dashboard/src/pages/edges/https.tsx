@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 import { Link } from 'react-router'
-import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
+import { $api, type Api, answerOf, api, type Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
+import { TrialImpact } from '../../change_impact.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { Icon } from '../../ui/icons.tsx'
@@ -236,17 +237,15 @@ function Traits({ route }: { route: Route }) {
 
 function DeleteRoute({ route, name, onClose }: { route: Route; name: string; onClose: () => void }) {
   const refresh = useRefresh()
+  const remove = (on: Api) =>
+    answerOf(
+      on.DELETE('/edges/https/{edge_id}/routes/{id}', { params: { path: { edge_id: route.edge_id, id: route.id } } }),
+    )
   return (
     <Confirm
       title={`Delete route ${name}?`}
       action="Delete route"
-      act={() =>
-        answerOf(
-          api.DELETE('/edges/https/{edge_id}/routes/{id}', {
-            params: { path: { edge_id: route.edge_id, id: route.id } },
-          }),
-        )
-      }
+      act={() => remove(api)}
       onDone={async () => {
         onClose()
         await refresh('/edges')
@@ -254,6 +253,7 @@ function DeleteRoute({ route, name, onClose }: { route: Route; name: string; onC
       onClose={onClose}
     >
       <p>Its requests then match a shorter route of this edge, or are refused if there is none.</p>
+      <TrialImpact of={[route.id, 'delete']} change={remove} />
     </Confirm>
   )
 }

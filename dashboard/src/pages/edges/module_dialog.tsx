@@ -1,8 +1,10 @@
 import { useMutation } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
-import { answerOf, api, type Shapes } from '../../api/client.ts'
+import { type ReactNode, useState } from 'react'
+import { type Api, answerOf, api, type Shapes } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
+import { TrialImpact } from '../../change_impact.tsx'
 import { Button } from '../../ui/button.tsx'
+import { Confirm } from '../../ui/confirm.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 
@@ -24,8 +26,8 @@ type Bodies = {
 type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
 type Operations<Module extends keyof Bodies> = {
   noun: string
-  put: (place: ModulePlace, body: Bodies[Module]) => Promise<unknown>
-  remove: (place: ModulePlace) => Promise<unknown>
+  put: (place: ModulePlace, body: Bodies[Module], on?: Api) => Promise<unknown>
+  remove: (place: ModulePlace, on?: Api) => Promise<unknown>
 }
 
 const edgeOf = ({ edgeId }: ModulePlace) => ({ params: { path: { id: edgeId } } })
@@ -58,14 +60,14 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   },
   ip_restriction: {
     noun: 'restriction',
-    put: (place, body) =>
+    put: (place, body, on = api) =>
       place.routeId
-        ? answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/ip_restriction', { ...routeOf(place), body }))
-        : answerOf(api.PUT('/edges/tcp/{id}/ip_restriction', { ...edgeOf(place), body })),
-    remove: (place) =>
+        ? answerOf(on.PUT('/edges/https/{edge_id}/routes/{id}/ip_restriction', { ...routeOf(place), body }))
+        : answerOf(on.PUT('/edges/tcp/{id}/ip_restriction', { ...edgeOf(place), body })),
+    remove: (place, on = api) =>
       place.routeId
-        ? answerOf(api.DELETE('/edges/https/{edge_id}/routes/{id}/ip_restriction', routeOf(place)))
-        : answerOf(api.DELETE('/edges/tcp/{id}/ip_restriction', edgeOf(place))),
+        ? answerOf(on.DELETE('/edges/https/{edge_id}/routes/{id}/ip_restriction', routeOf(place)))
+        : answerOf(on.DELETE('/edges/tcp/{id}/ip_restriction', edgeOf(place))),
   },
   // A TCP edge does not read what it forwards.
   request_headers: onRoutes('request_headers', 'headers'),
@@ -105,7 +107,20 @@ export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) 
     await refresh('/edges')
     onClose()
   }
+  const [isRemoving, setRemoving] = useState(false)
   const remove = useMutation({ mutationFn: () => removeFrom(place), onSuccess: onSaved })
+  if (isRemoving)
+    return (
+      <Confirm
+        title={`Remove the ${noun} of ${place.name}?`}
+        action={`Remove ${noun}`}
+        act={() => removeFrom(place)}
+        onDone={onSaved}
+        onClose={() => setRemoving(false)}
+      >
+        <TrialImpact of={[place, 'remove']} change={(on) => removeFrom(place, on)} />
+      </Confirm>
+    )
   return (
     <FormDialog
       title={title}
@@ -118,13 +133,20 @@ export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) 
       onClose={onClose}
       extra={
         isSet && (
-          <Button kind="quiet" isPending={remove.isPending} onPress={() => remove.mutate()}>
+          <Button
+            kind="quiet"
+            isPending={remove.isPending}
+            onPress={() => (module === 'ip_restriction' ? setRemoving(true) : remove.mutate())}
+          >
             {`Remove ${noun}`}
           </Button>
         )
       }
     >
       {children}
+      {module === 'ip_restriction' && (
+        <TrialImpact of={[place, body]} change={isDirty && body ? (on) => put(place, body, on) : undefined} />
+      )}
       {remove.isError && <ProblemNote error={remove.error} />}
     </FormDialog>
   )

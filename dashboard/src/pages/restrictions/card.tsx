@@ -1,10 +1,13 @@
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import { Link } from 'react-router'
 import { queries, useRefresh } from '../../api/queries.ts'
+import { TrialImpact } from '../../change_impact.tsx'
 import { LockoutNote } from '../../lockout.tsx'
 import { traffic } from '../../traffic.ts'
+import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Switch } from '../../ui/switch.tsx'
-import { changeRestriction, type Restriction, type Variant } from './change.ts'
+import { changeRestriction, patchRestriction, type Restriction, type Variant } from './change.ts'
 import { Evidence } from './evidence.tsx'
 
 type Props = { restriction: Restriction; isAdmin: boolean }
@@ -12,12 +15,7 @@ type Props = { restriction: Restriction; isAdmin: boolean }
 export function RestrictionCard({ restriction, isAdmin }: Props) {
   const { id, description, enforced, ip_policies, type } = restriction
   const policies = useQuery(queries.policies()).data
-  const refresh = useRefresh()
-  const enforce = useMutation({
-    mutationFn: ({ enforced, ...variant }: { enforced: boolean } & Variant) =>
-      changeRestriction(id, { enforced }, variant),
-    onSuccess: () => refresh('/ip_restrictions'),
-  })
+  const [wanted, setWanted] = useState<boolean>()
   return (
     <article className="card" aria-label={description ?? id}>
       <div className="body columns tight">
@@ -34,31 +32,58 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
             ))}{' '}
             can reach {traffic[type].what}.
           </p>
-          <Switch
-            isSelected={enforced}
-            isDisabled={!isAdmin || enforce.isPending}
-            onChange={(wanted) => enforce.mutate({ enforced: wanted })}
-          >
+          <Switch isSelected={enforced} isDisabled={!isAdmin} onChange={setWanted}>
             Enforce (refuse all other addresses)
           </Switch>
-          {enforce.isError && (
-            <LockoutNote
-              error={enforce.error}
-              isPending={enforce.isPending}
-              onRepeat={() => enforce.mutate(enforce.variables)}
-              onAllow={(address) =>
-                enforce.mutate({
-                  enforced: enforce.variables.enforced,
-                  allowFirst: { address, policyId: ip_policies[0]?.id ?? '' },
-                })
-              }
-              onInsist={() => enforce.mutate({ enforced: enforce.variables.enforced, allowSelfLockout: true })}
-            />
+          {wanted !== undefined && (
+            <Enforce restriction={restriction} enforced={wanted} onClose={() => setWanted(undefined)} />
           )}
         </div>
         {/* Which addresses would be refused is for admins. */}
         {isAdmin && <Evidence restriction={restriction} />}
       </div>
     </article>
+  )
+}
+
+/** Asked with what it would do: it decides about everyone at once. */
+function Enforce({
+  restriction,
+  enforced,
+  onClose,
+}: {
+  restriction: Restriction
+  enforced: boolean
+  onClose: () => void
+}) {
+  const { id, description, ip_policies } = restriction
+  const refresh = useRefresh()
+  const name = description ?? id
+  return (
+    <FormDialog
+      title={enforced ? `Enforce ${name}?` : `Only warn with ${name}?`}
+      action={enforced ? 'Enforce restriction' : 'Only warn'}
+      save={(variant?: Variant) => changeRestriction(id, { enforced }, variant)}
+      onSaved={async () => {
+        await refresh('/ip_restrictions')
+        onClose()
+      }}
+      onClose={onClose}
+      explain={(error, retry, isPending) => (
+        <LockoutNote
+          error={error}
+          isPending={isPending}
+          onAllow={(address) => retry({ allowFirst: { address, policyId: ip_policies[0]?.id ?? '' } })}
+          onInsist={() => retry({ allowSelfLockout: true })}
+        />
+      )}
+    >
+      <p>
+        {enforced
+          ? 'Addresses that its policies do not allow will be refused.'
+          : 'No address will be refused by it any more. Those that it would refuse are recorded.'}
+      </p>
+      <TrialImpact of={[id, enforced]} change={(on) => patchRestriction(on, id, { enforced })} />
+    </FormDialog>
   )
 }

@@ -1,4 +1,4 @@
-import { answerOf, api, type Shapes } from '../../api/client.ts'
+import { type Api, answerOf, api, type Shapes } from '../../api/client.ts'
 
 export type Restriction = Shapes['IpRestriction']
 type Change = { enforced?: boolean; ip_policy_ids?: string[]; description?: string }
@@ -8,13 +8,11 @@ export type Variant = { allowSelfLockout?: boolean; allowFirst?: { address: stri
 /** Changes a restriction; on the way, if asked to, allows an address in one of its policies. */
 export async function changeRestriction(id: string, change: Change, { allowSelfLockout, allowFirst }: Variant = {}) {
   if (allowFirst) await allowAddress(allowFirst)
-  return answerOf(
-    api.PATCH('/ip_restrictions/{id}', {
-      params: { path: { id }, query: allowSelfLockout ? { allow_self_lockout: true } : {} },
-      body: change,
-    }),
-  )
+  return patchRestriction(api, id, change, allowSelfLockout ? { allow_self_lockout: true } : {})
 }
+
+export const patchRestriction = (on: Api, id: string, change: Change, query: { allow_self_lockout?: true } = {}) =>
+  answerOf(on.PATCH('/ip_restrictions/{id}', { params: { path: { id }, query }, body: change }))
 
 const allowAddress = ({ address, policyId }: { address: string; policyId: string }) =>
   answerOf(

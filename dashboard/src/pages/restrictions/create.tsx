@@ -1,6 +1,7 @@
 import { useNavigate } from 'react-router'
-import { answerOf, api } from '../../api/client.ts'
+import { type Api, answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
+import { TrialImpact } from '../../change_impact.tsx'
 import { PolicyPicker } from '../../policy_picker.tsx'
 import { type TrafficType, traffic, trafficTypes } from '../../traffic.ts'
 import { Choice } from '../../ui/choice.tsx'
@@ -15,13 +16,14 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
   const { values, set, isDirty } = useDraft<Values>({ description: '', type: 'api', ip_policy_ids: [] })
   const refresh = useRefresh()
   const navigate = useNavigate()
+  const create = (on: Api) => answerOf(on.POST('/ip_restrictions', { body: { ...values, enforced: false } }))
   return (
     <FormDialog
       title="Create restriction"
       action="Create with warnings only"
       isDirty={isDirty}
       isReady={values.ip_policy_ids.length > 0}
-      save={() => answerOf(api.POST('/ip_restrictions', { body: { ...values, enforced: false } }))}
+      save={() => create(api)}
       onSaved={async ({ id }) => {
         await refresh('/ip_restrictions')
         onClose()
@@ -45,6 +47,7 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
         options={trafficTypes.map((value) => ({ value, label: `${traffic[value].title}: ${traffic[value].what}` }))}
       />
       <PolicyPicker name="ip_policy_ids" chosen={values.ip_policy_ids} onChange={set('ip_policy_ids')} />
+      <TrialImpact of={[values.type, values.ip_policy_ids]} change={values.ip_policy_ids.length ? create : undefined} />
       <p className="note plain">
         The restriction starts with warnings only. Enforce it once you have reviewed what it would refuse.
       </p>

@@ -1,6 +1,7 @@
 import { useNavigate } from 'react-router'
-import { answerOf, api } from '../../api/client.ts'
+import { type Api, answerOf, api } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
+import { TrialImpact } from '../../change_impact.tsx'
 import { traffic } from '../../traffic.ts'
 import { Confirm } from '../../ui/confirm.tsx'
 import type { Restriction } from './change.ts'
@@ -9,12 +10,13 @@ export function DeleteRestriction({ restriction, onClose }: { restriction: Restr
   const navigate = useNavigate()
   const refresh = useRefresh()
   const name = restriction.description ?? restriction.id
+  const remove = (on: Api) => answerOf(on.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } }))
   return (
     <Confirm
       title={`Delete ${name}?`}
       typeToConfirm={restriction.enforced ? name : undefined}
       action="Delete restriction"
-      act={() => answerOf(api.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } }))}
+      act={() => remove(api)}
       onDone={async () => {
         navigate('/restrictions')
         await refresh('/ip_restrictions')
@@ -26,6 +28,7 @@ export function DeleteRestriction({ restriction, onClose }: { restriction: Restr
           ? `This restriction is enforced. Once it is deleted, addresses that it refuses can reach ${traffic[restriction.type].what}, unless another restriction refuses them.`
           : 'This restriction only warns, so traffic does not change. Its counts are deleted too.'}
       </p>
+      <TrialImpact of={[restriction.id, 'delete']} change={remove} />
     </Confirm>
   )
 }

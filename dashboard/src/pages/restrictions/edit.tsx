@@ -1,10 +1,11 @@
 import { useRefresh } from '../../api/queries.ts'
+import { TrialImpact } from '../../change_impact.tsx'
 import { LockoutNote } from '../../lockout.tsx'
 import { PolicyPicker } from '../../policy_picker.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
-import { changeRestriction, type Restriction, type Variant } from './change.ts'
+import { changeRestriction, patchRestriction, type Restriction, type Variant } from './change.ts'
 
 export function EditRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
   const { values, set, isDirty } = useDraft({
@@ -42,6 +43,14 @@ export function EditRestriction({ restriction, onClose }: { restriction: Restric
         onChange={set('description')}
       />
       <PolicyPicker name="ip_policy_ids" chosen={values.ip_policy_ids} onChange={set('ip_policy_ids')} />
+      <TrialImpact
+        of={[restriction.id, values.ip_policy_ids]}
+        change={
+          isDirty && firstPolicy
+            ? (on) => patchRestriction(on, restriction.id, { ip_policy_ids: values.ip_policy_ids })
+            : undefined
+        }
+      />
     </FormDialog>
   )
 }
