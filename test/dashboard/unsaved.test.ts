@@ -69,7 +69,7 @@ const forms: [path: string, button: string, change: (dialog: Locator) => Promise
   [
     `/edges/${edge.id}`,
     'Change allowed addresses of app.example:443/',
-    (dialog) => dialog.getByText('Refuse all other addresses').click(),
+    (dialog) => dialog.getByLabel('All other addresses').selectOption('off'),
   ],
   [
     `/edges/${edge.id}`,
