@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import type { Taken } from '../../agent/emergencies.ts'
 import type { EdgeConfig } from '../../config/config.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
+import { askNode } from './ask_node.ts'
 
 type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
 
@@ -14,19 +15,13 @@ export async function applyEmergency(args: string[], config: StatusListen): Prom
   const [file, ...more] = positionals
   if (!file || more.length > 0)
     throw new ConfigError('usage: gatehouse edge apply-emergency FILE (- for standard input)')
-  const { host, port } = config.GATEHOUSE_EDGE_STATUS_LISTEN
-  const response = await fetch(`http://${host.includes(':') ? `[${host}]` : host}:${port}/emergency`, {
+  const taken = (await askNode(config, '/emergency', {
     method: 'POST',
     body: read(file),
-    signal: AbortSignal.timeout(timeoutMs),
-  }).catch(() => undefined)
-  if (!response) {
-    console.error(
-      `gatehouse: no edge node responds at ${host}:${port}. Start 'gatehouse edge' on this machine: it needs neither control plane nor NATS`,
-    )
-    return 1
-  }
-  const taken = (await response.json()) as Taken
+    timeoutMs,
+    advice: "Start 'gatehouse edge' on this machine: it needs neither control plane nor NATS.",
+  })) as Taken | undefined
+  if (!taken) return 1
   if (taken.fault !== undefined) {
     console.error(`gatehouse: the order ${taken.fault}`)
     return 1

@@ -14,6 +14,7 @@ import { serveStatus } from '../../agent/reports/status_server.ts'
 import type { EdgeConfig } from '../../config/config.ts'
 import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
 import { clockFault } from '../../kernel/clock.ts'
+import { askNode } from './ask_node.ts'
 import type { Link } from './link.ts'
 import type { Requests } from './requests.ts'
 
@@ -142,17 +143,11 @@ const troubled = (health: Health) =>
     .toArray()
 
 export async function edgeStatus(config: StatusListen): Promise<number> {
-  const { host, port } = config.GATEHOUSE_EDGE_STATUS_LISTEN
-  try {
-    const response = await fetch(`http://${host.includes(':') ? `[${host}]` : host}:${port}/status`, {
-      signal: AbortSignal.timeout(3_000),
-    })
-    console.log(JSON.stringify(await response.json(), null, 2))
-    return 0
-  } catch {
-    console.error(
-      `gatehouse: no edge node responds at ${host}:${port}. Check that 'gatehouse edge' is running on this machine.`,
-    )
-    return 1
-  }
+  const status = await askNode(config, '/status', {
+    timeoutMs: 3_000,
+    advice: "Check that 'gatehouse edge' is running on this machine.",
+  })
+  if (status === undefined) return 1
+  console.log(JSON.stringify(status, null, 2))
+  return 0
 }
