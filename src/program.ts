@@ -37,7 +37,7 @@ async function main(args: string[]): Promise<number> {
   switch (command) {
     case 'serve':
       parseArgs({ args: rest, options: {} })
-      return (await import('./commands/serve.ts')).serve(readConfig())
+      return endService(await (await import('./commands/serve.ts')).serve(readConfig()))
     case 'setup':
       return (await import('./setup/setup.ts')).setup(rest)
     case 'edge':
@@ -130,7 +130,7 @@ async function edgeNode(args: string[]): Promise<number> {
     )
   if (verb === 'join') return (await import('./commands/edge_node/join.ts')).edgeJoin(rest, readEdgeFolder())
   parseArgs({ args, options: {} })
-  return (await import('./commands/edge.ts')).edge(readEdgeConfig(joinedEnvironment()))
+  return endService(await (await import('./commands/edge.ts')).edge(readEdgeConfig(joinedEnvironment())))
 }
 
 /** `gatehouse --profile prod caller`: the command comes first. */
@@ -151,6 +151,16 @@ async function help(words: string[]): Promise<number> {
     return (await loadClient()).runClient(readClientConfig(), serverCommands, [...words, '--help'])
   console.log(text)
   return 0
+}
+
+/** How long the end of a process waits for a reader of its log. */
+const lastLinesMs = 1_000
+
+/** Ends a service. Not by returning: a reader that has stopped would keep the process. */
+async function endService(code: number): Promise<never> {
+  const isRead = new Promise((resolve) => process.stdout.write('', resolve))
+  await Promise.race([isRead, new Promise((resolve) => setTimeout(resolve, lastLinesMs))])
+  process.exit(code)
 }
 
 async function runDoctor(args: string[]): Promise<number> {

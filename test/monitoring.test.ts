@@ -211,6 +211,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
       'gatehouse_edge_access_log_dropped_total{instance="n"}': '7x90',
     },
   },
+  GatehouseLogLinesLost: {
+    fires: { 'gatehouse_log_lines_lost_total{instance="n"}': '0x80 20x10' },
+    quiet: { 'gatehouse_log_lines_lost_total{instance="n"}': '20x90' },
+  },
   GatehouseRuleHitsLost: {
     fires: { gatehouse_edge_rule_hits_lost_total: '0x70 5x20' },
     quiet: { gatehouse_edge_rule_hits_lost_total: '5x90' },

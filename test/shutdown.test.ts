@@ -69,3 +69,21 @@ test('after the grace period the process exits anyway', async (t) => {
   assert.deepEqual(await exit, [0, null])
   assert.ok(Date.now() - began < loadScaledTimeout(4_000), `it took ${Date.now() - began} ms`)
 })
+
+test('while nothing reads its log it answers requests, and it ends when told to', async (t) => {
+  const plane = await startControlPlane(t)
+  const [server] = plane.processes as [ServeProcess]
+  server.child.stdout?.pause()
+  // Lines of 300 bytes: the pipe is full long before the end.
+  for (let round = 0; round < 60; round++) {
+    const answers = Array.from({ length: 50 }, () =>
+      fetch(`${server.origin}/caller`, { headers: { 'service-version': '2' } }),
+    )
+    for (const { status } of await Promise.all(answers)) assert.equal(status, 401)
+  }
+  const waiting = server.child.stdout?.readableLength ?? 0
+  const exit = once(server.child, 'exit')
+  server.child.kill('SIGTERM')
+  assert.deepEqual(await exit, [0, null])
+  assert.ok(waiting > 0, 'the log was read')
+})

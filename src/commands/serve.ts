@@ -34,7 +34,7 @@ import { checkDomains, createDomainService } from './domain_service.ts'
 import { linkEdges } from './edges_link.ts'
 import { joinRoutesOf, openFleet } from './fleet.ts'
 import { interval } from './interval.ts'
-import { createLog, waitForShutdown } from './log.ts'
+import { createLog, lostLogLines, waitForShutdown } from './log.ts'
 import { showMinuteMetrics } from './minute_metrics.ts'
 import { requireNatsCa } from './nats_ca.ts'
 import { openSecretsBox, warnOfMissingKeys } from './secrets_key.ts'
@@ -58,7 +58,7 @@ export async function serve(config: Config): Promise<number> {
   )
   const heavy = createHeavyOperations({ running: config.GATEHOUSE_HEAVY_OPERATIONS })
   const streams = createEventStreams(streamLimits)
-  const metrics = createMetrics(db, heavy, streams, version)
+  const metrics = createMetrics(version, { db, heavy, streams, lostLogLines })
   const tracing = await openTracing(config, log)
   const evaluate = createEvaluate(db, systemClock, config.GATEHOUSE_POLICY_CACHE_MB * 1024 * 1024)
   const { start: startBuffers, ...buffers } = createBuffers(db, metrics, log)

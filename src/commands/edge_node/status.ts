@@ -14,6 +14,7 @@ import { serveStatus } from '../../agent/reports/status_server.ts'
 import type { EdgeConfig } from '../../config/config.ts'
 import { nodeKeyFingerprint } from '../../distribution/delivery.ts'
 import { clockFault } from '../../kernel/clock.ts'
+import { lostLogLines } from '../log.ts'
 import { askNode } from './ask_node.ts'
 import type { Link } from './link.ts'
 import type { Requests } from './requests.ts'
@@ -109,6 +110,7 @@ export function serveNodeStatus({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: Status
       gatehouse_edge_native_servers: natives().nativeServers,
       gatehouse_edge_retired_backends: natives().retiredBackends,
       gatehouse_edge_rule_hits_lost_total: ruleHits.lost(),
+      gatehouse_log_lines_lost_total: lostLogLines(),
       ...requests.metrics(),
       ...(await frontendMetrics(settings)),
       ...(await usageMetrics(settings)),

@@ -60,7 +60,7 @@ export type Metrics = OwnMetrics &
   ReadinessMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
-export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: EventStreams, version: string): Metrics {
+export function createMetrics(version: string, busy: Busy): Metrics {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
@@ -70,7 +70,7 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
     labelNames: ['version'],
     registers,
   }).set({ version }, 1)
-  showProcess(registers, db, heavy, streams)
+  showProcess(registers, busy)
   const progress: Progress = new Map()
   return {
     ...requestMetrics(registers),
@@ -92,8 +92,20 @@ export function createMetrics(db: DbPool, heavy: HeavyOperations, streams: Event
 
 type Registers = Registry[]
 
-/** What this process is busy with, read on every scrape. */
-function showProcess(registers: Registers, db: DbPool, heavy: HeavyOperations, streams: EventStreams): void {
+/** Read on every scrape. */
+type Busy = { db: DbPool; heavy: HeavyOperations; streams: EventStreams; lostLogLines: () => number }
+
+/** What this process is busy with. */
+function showProcess(registers: Registers, { db, heavy, streams, lostLogLines }: Busy): void {
+  new Counter({
+    name: 'gatehouse_log_lines_lost_total',
+    help: 'Lines of the log of this process that were not read in time.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(lostLogLines())
+    },
+  })
   new Gauge({
     name: 'gatehouse_request_streams',
     help: 'Streams of live requests that are open in this process.',
