@@ -11,7 +11,7 @@ import { after, test } from 'node:test'
 import { blocksOf, commandsOf } from '../dev/page_blocks.ts'
 import { newCertificate } from './harness/certificates.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
-import { freshHost, make, newBackend, newHttpsEdge, newPolicy, newRoute } from './harness/fixtures.ts'
+import { freshHost, make, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from './harness/fixtures.ts'
 import { program } from './harness/program.ts'
 
 const root = new URL('..', import.meta.url).pathname
@@ -121,6 +121,7 @@ async function makeResources(account: Account): Promise<Ids> {
     bkdst: [await newBackend(account), await newBackend(account)],
     bkdhr: [await make(account, '/backends/http_response')],
     edghts: [edge],
+    edgtcp: [await newTcpEdge(account)],
     edghtsrt: [await newRoute(account, {}, edge)],
     chs: [await make(account, '/change_sets', { changes: [{ operation: 'ip_policies.create' }] })],
     act: [await make(account, '/access_tests', { address: '192.0.2.1', target: { type: 'api' }, expect: 'allowed' })],

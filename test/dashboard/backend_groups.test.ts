@@ -188,7 +188,7 @@ test('the filters, the rate limit, the redirect and the rewrite of a route are s
 })
 
 test('the rate limit of a TCP edge is set, shown and removed', async () => {
-  const { id, uri } = await make(admin, '/edges/tcp', {})
+  const { id } = await make(admin, '/edges/tcp', {})
   await page.goto(`${origin}/dashboard/edges/${id}`)
   await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
   await dialog.getByLabel('Connections', { exact: true }).fill('20')
@@ -196,13 +196,13 @@ test('the rate limit of a TCP edge is set, shown and removed', async () => {
   await assertAccessible()
   await save('Save')
   await page.getByText('20 connections every 60 seconds in all, on each node').waitFor()
-  const { rate_limit } = (await admin('GET', uri)).body
+  const { rate_limit } = (await admin('GET', `/edges/tcp/${id}`)).body
   const limit = { enabled: true, connections: 20, per_seconds: 60, key: 'edge', mode: 'enforce', scope: 'node' }
   assert.deepEqual(rate_limit, limit)
   await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
   await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
   await dialog.waitFor({ state: 'detached' })
-  assert.equal((await admin('GET', uri)).body.rate_limit, null)
+  assert.equal((await admin('GET', `/edges/tcp/${id}`)).body.rate_limit, null)
 })
 
 test('nothing went wrong on the page', () => assert.deepEqual(page.faults, []))

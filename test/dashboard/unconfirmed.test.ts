@@ -28,8 +28,8 @@ test('a change set that is applied for a limited time is confirmed from any page
   await page.getByText('“rename to one”').waitFor({ state: 'detached' })
   assert.equal((await admin('GET', first)).body.state, 'confirmed')
 
-  const second = await applied('two', 2)
-  await admin('PATCH', policy.uri, { description: 'theirs' })
+  const second = await applied('two', 5)
+  await admin('PATCH', `/ip_policies/${policy.id}`, { description: 'theirs' })
   await page.getByText('“rename to two” was not confirmed in time, and could not be undone').waitFor()
   await page.getByText(/has another description/).waitFor()
   const viewer = await newUser(plane, admin, 'viewer')
