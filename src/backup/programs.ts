@@ -4,6 +4,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
+import { changeUrl, readDatabaseUrl } from '../kernel/database_url.ts'
 import { BackupFault } from './fault.ts'
 
 /** The Debian package that has each program. */
@@ -88,16 +89,15 @@ export async function withPasswordFile<Result>(
   databaseUrl: string,
   work: (url: string, env: Record<string, string>) => Promise<Result>,
 ): Promise<Result> {
-  const url = new URL(databaseUrl)
-  const password = decodeURIComponent(url.password)
-  url.password = ''
-  if (!password) return work(url.href, {})
+  const { password } = readDatabaseUrl(databaseUrl)
+  const url = changeUrl(databaseUrl, (its) => Object.assign(its, { password: '' }))
+  if (!password) return work(url, {})
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-backup-'))
   try {
     await chmod(folder, 0o700)
     const file = join(folder, 'pgpass')
     await writeFile(file, `*:*:*:*:${password.replaceAll(/[\\:]/g, '\\$&')}\n`, { mode: 0o600 })
-    return await work(url.href, { PGPASSFILE: file })
+    return await work(url, { PGPASSFILE: file })
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

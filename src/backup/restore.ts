@@ -4,6 +4,7 @@ import { dirname, join, resolve, sep } from 'node:path'
 import { type Db, type DbPool, many, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { snapshot } from '../db/transaction.ts'
+import { changeUrl, readDatabaseUrl } from '../kernel/database_url.ts'
 import { type Manifest, readArchive } from './archive.ts'
 import { type Contents, contentsOf, differences, tableNames } from './contents.ts'
 import { BackupFault, fileFault } from './fault.ts'
@@ -98,12 +99,12 @@ export async function verifyBackup(source: Source, db: DbPool, { url, open }: Sc
   const name = `gatehouse_verify_${randomBytes(6).toString('hex')}`
   await db.query({ text: `create database ${name} template template0` }).catch((error: { code?: string }) => {
     if (error.code !== '42501') throw error
-    const { username } = new URL(url)
+    const { user: username } = readDatabaseUrl(url)
     throw new BackupFault(
       `the role ${username} may not create the database that the backup is restored into. Allow it as an administrator of PostgreSQL: alter role ${username} createdb`,
     )
   })
-  const scratchUrl = Object.assign(new URL(url), { pathname: name }).href
+  const scratchUrl = changeUrl(url, (its) => Object.assign(its, { pathname: name }))
   try {
     await load(source, scratchUrl, 'without privileges')
     const scratch = open(scratchUrl)

@@ -28,7 +28,7 @@ import { webhookSettings } from './webhooks.ts'
 /** Settings of `gatehouse serve` and of the commands that work on its database. */
 export const settings = {
   GATEHOUSE_DATABASE_URL: setting({
-    help: 'PostgreSQL connection URL, as postgres://user:password@host:port/database.',
+    help: 'PostgreSQL connection URL, as postgres://user:password@host:port/database. It may name several servers, as host1,host2: connections then lead to the one that accepts changes.',
     secret: true,
     parse: databaseUrl,
   }),

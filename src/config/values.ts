@@ -1,4 +1,5 @@
 import { ConfigError } from '../kernel/config_error.ts'
+import { readDatabaseUrl } from '../kernel/database_url.ts'
 import { cellNamePattern } from '../kernel/edge/cells.ts'
 import { isHostName } from '../kernel/edge/hostport.ts'
 import { parseAddress } from '../kernel/ip/address.ts'
@@ -7,8 +8,14 @@ import { type CompiledPolicy, compilePolicy } from '../kernel/ip/ranges.ts'
 
 /** The driver takes anything: of `nonsense` it makes a database on this machine. */
 export function databaseUrl(value: string): string {
-  if (!/^postgres(ql)?:$/.test(URL.parse(value)?.protocol ?? ''))
-    throw new ConfigError('must be a URL such as postgres://user:password@host:port/database')
+  const wrong = (why = '') =>
+    new ConfigError(`must be a URL such as postgres://user:password@host:port/database${why && `: ${why}`}`)
+  if (!/^postgres(ql)?:/i.test(value)) throw wrong()
+  try {
+    readDatabaseUrl(value)
+  } catch (error) {
+    throw wrong(error instanceof TypeError ? '' : (error as Error).message)
+  }
   return value
 }
 

@@ -1,12 +1,15 @@
 import pg from 'pg'
+import { readDatabaseUrl } from '../kernel/database_url.ts'
 import { fromDatabase } from './failures.ts'
 import { prepared, type Queryable } from './prepared_query.ts'
+import { followPrimary } from './primary.ts'
 import { openSharedConnections } from './shared_connections.ts'
 import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 
 const { Pool, types } = pg
 
 export type DbSettings = {
+  /** It may name several servers: then connections lead to the one that accepts changes. */
   url: string
   poolSize: number
   /** How long a request waits for a free connection before it is refused with 503. */
@@ -70,34 +73,41 @@ const preferIndexes = '-c enable_seqscan=off'
  */
 const neverCompile = '-c jit=off'
 
+/** A wait for the standby that was canceled shows only as a warning: prepared_query.ts. A role's own setting must not hide it. */
+const tellWarnings = '-c client_min_messages=notice'
+
 /** How many connections look-ups share, beside those of the pool. */
 export const sharedConnections = 2
 
 export function openPool(settings: DbSettings, onError: (error: Error) => void): DbPool {
+  const { url, servers, mustWrite } = readDatabaseUrl(settings.url)
   const client = {
-    connectionString: settings.url,
+    connectionString: url,
     connectionTimeoutMillis: settings.connectTimeoutMs,
     statement_timeout: settings.statementTimeoutMs,
     query_timeout: settings.statementTimeoutMs && settings.statementTimeoutMs + 1_000,
     idle_in_transaction_session_timeout: settings.statementTimeoutMs * 2,
     application_name: settings.applicationName ?? 'gatehouse',
     lock_timeout: settings.lockTimeoutMs,
-    options: `-c timezone=UTC -c datestyle=ISO ${preferIndexes} ${neverCompile}`,
+    options: `-c timezone=UTC -c datestyle=ISO ${preferIndexes} ${neverCompile} ${tellWarnings}`,
     keepAlive: true,
   }
-  const pool = new Pool({ ...client, max: settings.poolSize })
+  const primary = mustWrite && servers.length > 0 ? followPrimary(servers, client, onError) : undefined
+  const Client = primary?.Client ?? pg.Client
+  const pool = new Pool({ ...client, max: settings.poolSize, Client })
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process. The driver hangs
   // the whole connection on the error, with the key that cancels its queries: that is not for the log.
   pool.on('error', (error: Error & { client?: unknown }) => {
     delete error.client
     onError(error)
   })
-  const shared = openSharedConnections(sharedConnections, client, onError)
+  const shared = openSharedConnections(sharedConnections, client, Client, onError)
   return {
     query: (statement) => queryOn(pool, statement),
     lookUps: { query: (statement) => shared.query(statement as Sql).catch(fromDatabase) },
     connect: () => pool.connect().catch(fromDatabase),
     end: async () => {
+      primary?.end()
       await Promise.all([pool.end(), shared.end()])
     },
     sharedStatements: shared.pending,

@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { OutcomeUnknown } from './failures.ts'
 import type { Sql } from './sql.ts'
 
 /** What we use of pg beyond its types. prepared_query.test.ts runs all of it: an upgrade that changes it will show. */
@@ -10,6 +11,7 @@ type Connection = {
   bind(options: object): void
   execute(options: { portal: string; rows: number }): void
   sync(): void
+  on(event: 'notice', listener: (notice: { code?: string; message?: string }) => void): void
 }
 type Field = { name: string; dataTypeID: number; format: 'text' | 'binary' }
 type Shape = {
@@ -26,6 +28,20 @@ type Internals = {
 const noColumns: Shape = { names: [], parsers: [], empty: {} }
 /** The columns of a connection's prepared statements, by the name of the statement. */
 const shapes = new WeakMap<Connection, Map<string, Shape>>()
+
+/**
+ * PostgreSQL answers with success and only a warning when the wait for a synchronous standby is canceled: the change is
+ * committed on the primary, and a failover may lose it.
+ */
+const canceledStandbyWait = '01000'
+/** What it has said of the statements that are under way on a connection. */
+const standbyWarnings = new WeakMap<Connection, string>()
+
+function listenForWarnings(connection: Connection): void {
+  connection.on('notice', ({ code, message = '' }) => {
+    if (code === canceledStandbyWait) standbyWarnings.set(connection, message)
+  })
+}
 
 const { prepareValue } = (pg as unknown as { utils: { prepareValue: (value: unknown) => unknown } }).utils
 
@@ -66,6 +82,10 @@ export class PreparedQuery extends pg.Query {
 
   prepare(connection: Connection): void {
     this.connection = connection
+    if (!shapes.has(connection)) {
+      shapes.set(connection, new Map())
+      listenForWarnings(connection)
+    }
     for (const { text, name, values } of this.statements) {
       const known = shapes.get(connection)?.has(name)
       if (!known && !isParsed(connection, name)) {
@@ -115,6 +135,11 @@ export class PreparedQuery extends pg.Query {
 
   handleReadyForQuery(): void {
     const { callback } = this as unknown as Internals
+    const warning = this.connection && standbyWarnings.get(this.connection)
+    if (this.connection && warning !== undefined) {
+      standbyWarnings.delete(this.connection)
+      this.failure ??= new OutcomeUnknown(`PostgreSQL committed without its standby: ${warning}`)
+    }
     if (this.failure === undefined) callback(null, { rows: this.collected, results: this.results })
     else callback(this.failure)
   }
@@ -141,9 +166,7 @@ export class PreparedQuery extends pg.Query {
   private remember(shape: Shape): void {
     this.shape = shape
     if (!this.connection) return
-    const known = shapes.get(this.connection) ?? new Map<string, Shape>()
-    known.set((this.statements[this.completed] as Sql).name, shape)
-    shapes.set(this.connection, known)
+    shapes.get(this.connection)?.set((this.statements[this.completed] as Sql).name, shape)
   }
 }
 

@@ -1,4 +1,4 @@
-import pg from 'pg'
+import type pg from 'pg'
 import { prepared, type Rows } from './prepared_query.ts'
 import type { Sql } from './sql.ts'
 
@@ -17,12 +17,17 @@ type Shared = {
  * than with a connection for each. PostgreSQL answers in order, so a slow statement holds up those behind it: only look-ups
  * of single rows by their key belong here, never a transaction, a lock or a list.
  */
-export function openSharedConnections(count: number, settings: pg.ClientConfig, onError: (error: Error) => void) {
+export function openSharedConnections(
+  count: number,
+  settings: pg.ClientConfig,
+  Client: typeof pg.Client,
+  onError: (error: Error) => void,
+) {
   const all: Shared[] = Array.from({ length: count }, () => ({ pending: 0, isCorked: false }))
   let isEnding = false
 
   const connect = async (shared: Shared): Promise<pg.Client> => {
-    const client = new pg.Client({ ...settings, pipeline: true } as pg.ClientConfig)
+    const client = new Client({ ...settings, pipeline: true } as pg.ClientConfig)
     // An old client's `end` may come after its `error`, when the next one is connected already.
     const forget = () => {
       if (shared.latest === client) shared.client = undefined

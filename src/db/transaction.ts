@@ -4,9 +4,6 @@ import { type Db, type DbPool, later, many, queryOn, type Statement } from './po
 import { PreparedQuery, type Results, type Rows, submit } from './prepared_query.ts'
 import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 
-// PostgreSQL answers COMMIT with success and only a notice when the wait for a synchronous standby is canceled.
-const canceledStandbyWait = '01000'
-
 type Work<Result> = (tx: Db) => Promise<Result>
 
 /**
@@ -198,23 +195,14 @@ async function commit(client: pg.PoolClient, query: PreparedQuery): Promise<void
 
 /** Sends what ends a transaction. `left`: how many statements are not completed when it is being committed. */
 async function committed(client: pg.PoolClient, query: PreparedQuery, left: 0 | 1): Promise<Results> {
-  let standbyNotice: string | undefined
-  const onNotice = (notice: { code?: string; message?: string }) => {
-    if (notice.code === canceledStandbyWait) standbyNotice = notice.message
-  }
-  client.on('notice', onNotice)
-  let results: Results
   try {
-    results = await submit(client, query)
+    return await submit(client, query)
   } catch (error) {
+    if (error instanceof OutcomeUnknown) throw error
     // A deferred constraint or a serialization failure is a clear no, and so is the failure of a statement before: then
     // PostgreSQL skips the rest. Only silence leaves the outcome open.
     const isBeforeCommit = error instanceof pg.DatabaseError && query.remaining > left
     if (isBeforeCommit || isAnswer(error)) fromDatabase(error)
     throw new OutcomeUnknown('COMMIT was not answered', { cause: error })
-  } finally {
-    client.off('notice', onNotice)
   }
-  if (standbyNotice) throw new OutcomeUnknown(`COMMIT was answered without its standby: ${standbyNotice}`)
-  return results
 }

@@ -7,6 +7,7 @@ import { migrationFault } from '../db/migrate.ts'
 import { type DbPool, many, one, openPool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { durabilityFaults } from '../http/readiness.ts'
+import { nameOf, readDatabaseUrl } from '../kernel/database_url.ts'
 import { packageFiles } from '../kernel/package_files.ts'
 import { loadNodes } from '../publisher/nodes/node_store.ts'
 import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
@@ -51,8 +52,8 @@ export const openForDoctor = ({ GATEHOUSE_DATABASE_URL: url }: Config): DbPool =
 
 /** Where the URL leads, without its password. */
 function place({ GATEHOUSE_DATABASE_URL: text }: Config): string {
-  const { hostname, port, searchParams } = new URL(text)
-  return `${hostname || searchParams.get('host') || 'localhost'}:${port || 5432}`
+  const { servers, url } = readDatabaseUrl(text)
+  return servers.map(nameOf).join(', ') || `${new URL(url).searchParams.get('host') ?? 'localhost'}:5432`
 }
 
 export async function connect(config: Config, db: DbPool): Promise<Finding> {
