@@ -13,12 +13,15 @@ import { loadNodes } from '../publisher/nodes/node_store.ts'
 import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { checkNewestBackup } from './newest_backup.ts'
 import { checkPostgresDisk } from './postgres_disk.ts'
+import { checkServers } from './postgres_servers.ts'
 import { checkStoredSecrets } from './secrets.ts'
 
 /** As docs/operate/health-checks.md says. */
 const oldestMajor = 15
 /** Beside the pool: look-ups share two, and webhooks use two. */
 const connectionsBesidePool = 4
+/** With several servers, each of the two pools asks the primary on one more whether it still is. */
+const connectionsToWatch = 2
 
 export async function checkPostgres(config: Config): Promise<Finding[]> {
   const db = openForDoctor(config)
@@ -30,6 +33,7 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
     for (const check of [
       checkServer,
       checkDurability,
+      (its: Config, pool: DbPool) => checkServers(its, pool, openUrl),
       checkPostgresDisk,
       checkMigrations,
       checkRole,
@@ -47,7 +51,8 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
   }
 }
 
-export const openForDoctor = ({ GATEHOUSE_DATABASE_URL: url }: Config): DbPool =>
+export const openForDoctor = ({ GATEHOUSE_DATABASE_URL: url }: Config): DbPool => openUrl(url)
+const openUrl = (url: string): DbPool =>
   openPool({ url, poolSize: 1, connectTimeoutMs: answerTimeoutMs, statementTimeoutMs: answerTimeoutMs }, () => {})
 
 /** Where the URL leads, without its password. */
@@ -88,7 +93,8 @@ async function checkServer(config: Config, db: DbPool): Promise<Finding[]> {
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as connections`,
   )
-  const needed = config.GATEHOUSE_DATABASE_POOL_SIZE + connectionsBesidePool
+  const isWatched = readDatabaseUrl(config.GATEHOUSE_DATABASE_URL).mustWrite
+  const needed = config.GATEHOUSE_DATABASE_POOL_SIZE + connectionsBesidePool + (isWatched ? connectionsToWatch : 0)
   return [
     number >= oldestMajor * 10_000
       ? ok('postgresql.version', version)

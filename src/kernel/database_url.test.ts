@@ -14,6 +14,7 @@ test('a URL may name several servers, each with a port or without', () => {
 test('the driver gets a URL of one server, without what it does not know', () => {
   const read = readDatabaseUrl('postgres://u:p%40:@a:5433,b/d?target_session_attrs=read-write&sslmode=require')
   assert.equal(read.url, 'postgres://u:p%40%3A@a:5433/d?sslmode=require')
+  assert.deepEqual(read.urls, [read.url, 'postgres://u:p%40%3A@b:5432/d?sslmode=require'])
   assert.deepEqual([read.user, read.password, read.mustWrite], ['u', 'p@:', true])
   assert.equal(readDatabaseUrl('postgres://u:p@a/d').mustWrite, false)
   assert.equal(readDatabaseUrl('postgres://u:p@a/d?target_session_attrs=primary').mustWrite, true)

@@ -15,6 +15,8 @@ function readUrl(text: string): { url: URL; hosts?: string } {
 export type DatabaseUrl = {
   /** As pg reads it: of several servers, it names the first. */
   readonly url: string
+  /** The same for each of `servers`. */
+  readonly urls: readonly string[]
   /** Those it names, in its order; none if it names a socket. */
   readonly servers: readonly Server[]
   /** The one of `servers` that accepts changes is wanted. */
@@ -36,10 +38,10 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
       `target_session_attrs=${wanted} does not lead to the primary, which Gatehouse needs: use read-write`,
     )
   url.searchParams.delete('target_session_attrs')
-  const [first] = servers
-  const single = hosts && first ? url.href.replace(standIn, `${bracketed(first.host)}:${first.port}`) : url.href
+  const urls = servers.map((server) => (hosts ? url.href.replace(standIn, nameOf(server)) : url.href))
   return {
-    url: single,
+    url: urls[0] ?? url.href,
+    urls,
     servers: servers.filter(({ host }) => host !== ''),
     mustWrite: servers.length > 1 || wanted === 'read-write' || wanted === 'primary',
     user: decodeURIComponent(url.username),
