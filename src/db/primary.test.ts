@@ -6,7 +6,7 @@ import { type LocalPostgres, startPostgres } from '../../dev/postgres.ts'
 import { poll } from '../../test/harness/poll.ts'
 import { type Standby, startStandby } from '../../test/harness/standby.ts'
 import { isUnavailable, OutcomeUnknown } from './failures.ts'
-import { type DbPool, many, openPool, run } from './pool.ts'
+import { type DbPool, later, many, openPool, run } from './pool.ts'
 import { sql } from './sql.ts'
 import { changeAtOnce, transaction } from './transaction.ts'
 
@@ -123,12 +123,24 @@ test('after a failover, connections to the old primary are closed, and none lead
   await Promise.all([1, 2, 3].map(() => run(pool, sql`select pg_sleep(0.1)`)))
   const before = await portOf(pool)
   assert.equal(before, Number(new URL(primary.url).port))
+  const impatient = open(hostsOf(primary.url, standby.url), '', { statementTimeoutMs: 1_000 })
+  await portOf(impatient)
   const processes = childrenOf(primary.pid)
+  // Also when the test fails: a frozen server does not end.
+  const thaw = async () => processes.forEach((pid) => process.kill(pid, 'SIGCONT'))
+  scope.after(() => thaw().catch(() => {}))
   for (const pid of processes) process.kill(pid, 'SIGSTOP')
+  const hangingChange = transaction(impatient, async (tx) => {
+    for (let id = 1_000; id < 1_015; id++) await later(tx, insert(id))
+  })
+  hangingChange.catch(() => {})
   const hanging = portOf(pool).then(
     () => assert.fail('a frozen server has answered'),
     (error: Error) => error,
   )
+  const stopped = performance.now()
+  await assert.rejects(hangingChange, OutcomeUnknown)
+  assert.ok(performance.now() - stopped < 15_000, 'before the time-out of each of its statements')
   await standby.promote()
   const began = performance.now()
   await poll(
@@ -137,7 +149,7 @@ test('after a failover, connections to the old primary are closed, and none lead
   )
   assert.ok(performance.now() - began < 15_000, 'before the time-out of a statement')
   assert.ok(isUnavailable(await hanging))
-  for (const pid of processes) process.kill(pid, 'SIGCONT')
+  await thaw()
   assert.equal(await portOf(open(hostsOf(primary.url))), before, 'it answers, and does not know what has happened')
   process.kill(standby.pid, 'SIGQUIT')
   const reason = await poll(

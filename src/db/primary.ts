@@ -116,8 +116,12 @@ export function followPrimary(servers: readonly Server[], settings: pg.ClientCon
     return found.then(({ server }) => server)
   }
 
+  function closeOthers(than?: Server): void {
+    for (const [other, its] of open) if (its !== than) internalsOf(other).connection.stream.destroy()
+  }
+
   async function watch({ server, client }: Found): Promise<void> {
-    for (const [other, its] of open) if (its !== server) internalsOf(other).connection.stream.destroy()
+    closeOthers(server)
     try {
       while (!ended.signal.aborted) {
         await pause(watchEveryMs, ended.signal)
@@ -133,11 +137,16 @@ export function followPrimary(servers: readonly Server[], settings: pg.ClientCon
     close(client)
   }
 
-  /** Also without a request: what waits on a connection to the old primary fails when there is another. */
+  /**
+   * Also without a request: what waits on a connection to the old primary fails when there is another, or when there has been
+   * none for as long as a statement may take. A transaction would otherwise wait that long for each of its statements.
+   */
   async function lookUntilFound(): Promise<void> {
-    while (!ended.signal.aborted) {
+    const { query_timeout: limitMs = 0 } = settings
+    for (const began = performance.now(); !ended.signal.aborted; ) {
       current ??= look()
       if (await current.then(Boolean, () => false)) return
+      if (limitMs && performance.now() - began > limitMs) closeOthers()
       await pause(lookEveryMs, ended.signal)
     }
   }
