@@ -42,7 +42,7 @@ const portOf = async (db: Pick<DbPool, 'query'>) =>
 const insert = (id: number) => sql`insert into notes values (${id}) returning id`
 const noted = async () => (await admin.query('select id from notes order by id')).rows.map(({ id }) => id)
 
-test('of several servers, connections lead to the one that accepts changes, wherever it is in the list', async () => {
+test('connections lead to the server that accepts changes, wherever it is in the list', async () => {
   const nothing = '127.0.0.1:9'
   for (const hosts of [
     hostsOf(standby.url, primary.url),
@@ -74,7 +74,7 @@ test('a single server that only reads is refused when the URL asks for one that 
   await assert.rejects(run(wrong, sql`select 1`), { code: '28P01' }, 'a wrong password is not a missing primary')
 })
 
-test('a commit whose wait for the standby is canceled has an unknown outcome, whatever the role hides', async () => {
+test('a commit whose wait for the standby is canceled has an unknown outcome, even if the role hides warnings', async () => {
   await admin.query(`create role quiet superuser login password 'postgres'`)
   await admin.query('alter role quiet set client_min_messages = error')
   await admin.query(`alter system set synchronous_standby_names = 'missing'`)
@@ -126,8 +126,10 @@ test('after a failover, connections to the old primary are closed, and none lead
   const impatient = open(hostsOf(primary.url, standby.url), '', { statementTimeoutMs: 1_000 })
   await portOf(impatient)
   const processes = childrenOf(primary.pid)
-  // Also when the test fails: a frozen server does not end.
-  const thaw = async () => processes.forEach((pid) => process.kill(pid, 'SIGCONT'))
+  // Even when the test fails: a frozen server does not end.
+  const thaw = async () => {
+    for (const pid of processes) process.kill(pid, 'SIGCONT')
+  }
   scope.after(() => thaw().catch(() => {}))
   for (const pid of processes) process.kill(pid, 'SIGSTOP')
   const hangingChange = transaction(impatient, async (tx) => {

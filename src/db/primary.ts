@@ -51,107 +51,131 @@ type History = { system: string; timeline: number }
  * So one connection asks the primary every second. When another server has become the primary, all connections to the old one
  * are closed.
  */
-export function followPrimary(servers: readonly Server[], settings: pg.ClientConfig, onError: (error: Error) => void) {
-  const open = new Map<pg.Client, Server>()
-  const ended = new AbortController()
-  let current: Promise<Server> | undefined
-  let newest: History | undefined
+class Primary {
+  /** Connections that lead there, or to one that was the primary. */
+  readonly open = new Map<pg.Client, Server>()
+  readonly ended = new AbortController()
+  private current: Promise<Server> | undefined
+  private newest: History | undefined
 
-  async function probe(server: Server): Promise<Found> {
-    const client = new pg.Client({
-      ...settings,
-      connectionTimeoutMillis: answerWithinMs,
-      query_timeout: answerWithinMs,
-    })
-    // Whatever breaks it also fails what is asked of it.
-    client.on('error', () => {})
-    Object.assign(internalsOf(client), server)
-    const isWritable = watchWritability(client)
-    try {
-      await client.connect()
-      if (!isWritable()) throw new NotPrimary('it is a standby, or only reads')
-      return { server, client, history: await readHistory(client) }
-    } catch (error) {
-      close(client)
-      throw error
-    }
+  private readonly servers: readonly Server[]
+  private readonly settings: pg.ClientConfig
+  private readonly onError: (error: Error) => void
+  constructor(servers: readonly Server[], settings: pg.ClientConfig, onError: (error: Error) => void) {
+    this.servers = servers
+    this.settings = settings
+    this.onError = onError
   }
 
-  /** A primary that was replaced may come back, for as long as it takes to notice: it has an older timeline. */
-  const isOutdated = ({ system, timeline }: History) => newest?.system === system && timeline < newest.timeline
+  /** Rejects if no server accepts changes now. */
+  get(): Promise<Server> {
+    this.current ??= this.look()
+    return this.current
+  }
 
-  async function find(): Promise<Found> {
-    const asked = servers.map(async (server) => {
-      const found = await probe(server)
-      if (!isOutdated(found.history) && !ended.signal.aborted) return found
+  /** Starts to look, and then to watch. */
+  private look(): Promise<Server> {
+    const found = this.find()
+    found.then(
+      (first) => this.watch(first),
+      () => {
+        this.current = undefined
+      },
+    )
+    return found.then(({ server }) => server)
+  }
+
+  private async find(): Promise<Found> {
+    const asked = this.servers.map(async (server) => {
+      const found = await probe(server, this.settings)
+      if (!this.isOutdated(found.history) && !this.ended.signal.aborted) return found
       close(found.client)
       throw new NotPrimary('another server has been the primary since it was')
     })
     try {
       const first = await Promise.any(asked)
       for (const each of asked) void each.then((other) => other !== first && close(other.client)).catch(() => {})
-      newest = first.history
+      this.newest = first.history
       return first
     } catch (error) {
-      throw noPrimary((error as AggregateError).errors)
+      throw this.noPrimary((error as AggregateError).errors)
     }
   }
 
-  function noPrimary(errors: readonly Error[]): Error {
+  /** A primary that was replaced may come back, for as long as it takes to notice: it has an older timeline. */
+  private isOutdated({ system, timeline }: History): boolean {
+    return this.newest?.system === system && timeline < this.newest.timeline
+  }
+
+  private noPrimary(errors: readonly Error[]): Error {
     // With a wrong password, waiting does not help.
     const wrong = errors.find(isWrongDatabase)
     if (wrong) return wrong
     const reasons = errors.map(
-      (error, at) => `${nameOf(servers[at] as Server)}: ${error.message || (error as { code?: string }).code}`,
+      (error, at) => `${nameOf(this.servers[at] as Server)}: ${error.message || (error as { code?: string }).code}`,
     )
     return new NoPrimary(`no server of PostgreSQL accepts changes: ${reasons.join('; ')}`)
   }
 
-  /** Starts to look, and then to watch. */
-  function look(): Promise<Server> {
-    const found = find()
-    found.then(watch, () => {
-      current = undefined
-    })
-    return found.then(({ server }) => server)
-  }
-
-  function closeOthers(than?: Server): void {
-    for (const [other, its] of open) if (its !== than) internalsOf(other).connection.stream.destroy()
-  }
-
-  async function watch({ server, client }: Found): Promise<void> {
-    closeOthers(server)
+  private async watch({ server, client }: Found): Promise<void> {
+    const { signal } = this.ended
+    this.closeOthers(server)
     try {
-      while (!ended.signal.aborted) {
-        await pause(watchEveryMs, ended.signal)
-        if (!ended.signal.aborted) await client.query('select 1')
+      while (!signal.aborted) {
+        await pause(watchEveryMs, signal)
+        if (!signal.aborted) await client.query('select 1')
       }
     } catch (error) {
-      onError(error as Error)
-      current = undefined
+      this.onError(error as Error)
+      this.current = undefined
       close(client)
-      await lookUntilFound()
+      await this.lookUntilFound()
       return
     }
     close(client)
   }
 
   /**
-   * Also without a request: what waits on a connection to the old primary fails when there is another, or when there has been
+   * Even without a request: what waits on a connection to the old primary fails when there is another, or when there has been
    * none for as long as a statement may take. A transaction would otherwise wait that long for each of its statements.
    */
-  async function lookUntilFound(): Promise<void> {
-    const { query_timeout: limitMs = 0 } = settings
-    for (const began = performance.now(); !ended.signal.aborted; ) {
-      current ??= look()
-      if (await current.then(Boolean, () => false)) return
-      if (limitMs && performance.now() - began > limitMs) closeOthers()
-      await pause(lookEveryMs, ended.signal)
+  private async lookUntilFound(): Promise<void> {
+    const { query_timeout: limitMs = 0 } = this.settings
+    for (const began = performance.now(); !this.ended.signal.aborted; ) {
+      if (await this.get().then(Boolean, () => false)) return
+      if (limitMs && performance.now() - began > limitMs) this.closeOthers()
+      await pause(lookEveryMs, this.ended.signal)
     }
   }
 
-  /** Connects to the primary. */
+  private closeOthers(than?: Server): void {
+    for (const [client, server] of this.open) if (server !== than) internalsOf(client).connection.stream.destroy()
+  }
+}
+
+async function probe(server: Server, settings: pg.ClientConfig): Promise<Found> {
+  const client = new pg.Client({ ...settings, connectionTimeoutMillis: answerWithinMs, query_timeout: answerWithinMs })
+  // Everything that breaks it fails what is asked of it, too.
+  client.on('error', () => {})
+  Object.assign(internalsOf(client), server)
+  const isWritable = watchWritability(client)
+  try {
+    await client.connect()
+    if (!isWritable()) throw new NotPrimary('it is a standby, or only reads')
+    return { server, client, history: await readHistory(client) }
+  } catch (error) {
+    close(client)
+    throw error
+  }
+}
+
+/** `Client` connects to the primary. */
+export function followPrimary(
+  servers: readonly Server[],
+  settings: pg.ClientConfig,
+  onError: (error: Error) => void,
+): { Client: typeof pg.Client; end: () => void } {
+  const primary = new Primary(servers, settings, onError)
   class Client extends pg.Client {
     override connect(): Promise<pg.Client>
     override connect(callback: (error: Error) => void): void
@@ -163,11 +187,10 @@ export function followPrimary(servers: readonly Server[], settings: pg.ClientCon
     }
 
     private async connectToPrimary(): Promise<pg.Client> {
-      if (ended.signal.aborted) throw new Error('Connection terminated')
-      current ??= look()
-      const server = await current
-      open.set(this, server)
-      this.once('end', () => open.delete(this))
+      if (primary.ended.signal.aborted) throw new Error('Connection terminated')
+      const server = await primary.get()
+      primary.open.set(this, server)
+      this.once('end', () => primary.open.delete(this))
       Object.assign(internalsOf(this), server)
       const isWritable = watchWritability(this)
       await super.connect()
@@ -176,8 +199,7 @@ export function followPrimary(servers: readonly Server[], settings: pg.ClientCon
       throw new NotPrimary(`${nameOf(server)} has become a standby`)
     }
   }
-
-  return { Client, end: () => ended.abort() }
+  return { Client, end: () => primary.ended.abort() }
 }
 
 async function readHistory(client: pg.Client): Promise<History> {

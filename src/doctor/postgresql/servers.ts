@@ -1,8 +1,8 @@
-import type { Config } from '../config/config.ts'
-import { type DbPool, one } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
-import { nameOf, readDatabaseUrl } from '../kernel/database_url.ts'
-import { type Finding, failed, ok, warning } from './finding.ts'
+import type { Config } from '../../config/config.ts'
+import { type DbPool, one } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { nameOf, readDatabaseUrl } from '../../kernel/database_url.ts'
+import { type Finding, failed, ok, warning } from '../finding.ts'
 
 type Answer = { name: string; isStandby?: boolean; reason?: string }
 

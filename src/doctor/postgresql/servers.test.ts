@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pg from 'pg'
-import { startPostgres } from '../../dev/postgres.ts'
-import { poll } from '../../test/harness/poll.ts'
-import { startStandby } from '../../test/harness/standby.ts'
-import type { Config } from '../config/config.ts'
-import { openPool } from '../db/pool.ts'
-import { checkServers } from './postgres_servers.ts'
+import { startPostgres } from '../../../dev/postgres.ts'
+import { poll } from '../../../test/harness/poll.ts'
+import { startStandby } from '../../../test/harness/standby.ts'
+import type { Config } from '../../config/config.ts'
+import { openPool } from '../../db/pool.ts'
+import { checkServers } from './servers.ts'
 
 const open = (url: string) =>
   openPool({ url, poolSize: 1, connectTimeoutMs: 5_000, statementTimeoutMs: 5_000 }, () => {})
