@@ -98,7 +98,7 @@ function typeOf({ type, enum: values, items }: FieldSchema): string {
     .join(' or ')
 }
 
-const languages: Record<string, string> = { '.yaml': 'yaml', '.mjs': 'js', '.ts': 'ts', '.py': 'python', '.go': 'go' }
+const languages: Record<string, string> = { '.yaml': 'yaml', '.yml': 'yaml', '.env': 'ini', '.mjs': 'js', '.ts': 'ts', '.py': 'python', '.go': 'go' }
 const example = async (file: string): Promise<string> =>
   `\`\`\`${languages[extname(file)] ?? ''}\n${(await read(file)).trimEnd()}\n\`\`\``
 
@@ -128,6 +128,12 @@ const parts: Record<string, Record<string, () => string | Promise<string>>> = {
     limits: () => table(['what', 'limit'], limitRows()),
     quotas: () => table(['what an account stores', 'default', 'setting'], quotaRows()),
   },
+  'docs/operate/high-availability.md': Object.fromEntries(
+    ['etcd.env', 'patroni.yml', 'nats.conf', 'gatehouse.env', 'haproxy.cfg', 'keepalived.conf'].map((name) => [
+      `example: deploy/high-availability/${name}`,
+      async () => (await example(`deploy/high-availability/${name}`)).replace(/^```\n/, '```text\n'),
+    ]),
+  ),
   ...Object.fromEntries(
     Object.entries({
       'docs/guides/put-tls-in-front.md': ['proxies/nginx.conf', 'proxies/haproxy.cfg', 'proxies/Caddyfile'],

@@ -3,7 +3,7 @@ import { basename, join } from 'node:path'
 
 const root = new URL('../..', import.meta.url).pathname
 
-/** They build a Debian machine, so they need root, debootstrap and systemd-container, and no PostgreSQL of ours. */
+/** They build machines, so they need root, programs of Debian, and no PostgreSQL of ours. */
 const machineDrills: Record<string, string> = {
   install: 'dev/clean_install.ts',
   'two-machines': 'dev/two_machines.ts',
@@ -11,6 +11,7 @@ const machineDrills: Record<string, string> = {
   'apt-life': 'dev/apt_life.ts',
   'operate-pages': 'dev/operate_pages.ts',
   pods: 'dev/pods_drill.ts',
+  availability: 'test/availability/drill.ts',
 }
 
 export type Drill = { name: string; file: string; usage: string; summary: string; onMachine: boolean }
