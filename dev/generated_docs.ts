@@ -98,7 +98,15 @@ function typeOf({ type, enum: values, items }: FieldSchema): string {
     .join(' or ')
 }
 
-const languages: Record<string, string> = { '.yaml': 'yaml', '.yml': 'yaml', '.env': 'ini', '.mjs': 'js', '.ts': 'ts', '.py': 'python', '.go': 'go' }
+const languages: Record<string, string> = {
+  '.yaml': 'yaml',
+  '.yml': 'yaml',
+  '.env': 'ini',
+  '.mjs': 'js',
+  '.ts': 'ts',
+  '.py': 'python',
+  '.go': 'go',
+}
 const example = async (file: string): Promise<string> =>
   `\`\`\`${languages[extname(file)] ?? ''}\n${(await read(file)).trimEnd()}\n\`\`\``
 

@@ -45,6 +45,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
         'upgrade',
         'upgrade-from-passwords',
         'high-availability',
+        'reliability',
         'emergencies',
         'capacity',
         'start-and-stop',

@@ -83,8 +83,8 @@ export type Service = {
   /** kill -9; like systemd's Restart=always, it is started again. */
   kill: () => void
   isRunning: () => boolean
-  /** From the next start on, with this file in place of the program; without one, as before. */
-  use: (file?: string) => void
+  /** From the next start on, with this file in place of the program and this server of PostgreSQL; without, as before. */
+  use: (file?: string, database?: string) => void
 }
 
 /** A program on a machine that is started again when it ends, as its unit would. */
@@ -98,12 +98,13 @@ export function makeService(
   let child: ChildProcess | undefined
   let wanted = false
   let given = command
+  let environment = env
   const start = () => {
     wanted = true
     if (child) return
     const as = user === 'root' ? [] : ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups']
     const started = spawn('nsenter', [`--net=/run/netns/${machine.name}`, ...as, ...given], {
-      env: { PATH: process.env.PATH, HOME: '/tmp', LC_ALL: 'C.UTF-8', ...env },
+      env: { PATH: process.env.PATH, HOME: '/tmp', LC_ALL: 'C.UTF-8', ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
       cwd: '/',
     })
@@ -130,7 +131,9 @@ export function makeService(
     },
     kill: () => void child?.kill('SIGKILL'),
     isRunning: () => child !== undefined,
-    use: (instead) => {
+    use: (instead, database) => {
+      const { GATEHOUSE_DATABASE_URL: url } = env
+      environment = database && url ? { ...env, GATEHOUSE_DATABASE_URL: url.replace('data-1,data-2', database) } : env
       given = instead === undefined ? command : command.map((word) => (word.endsWith('/main.js') ? instead : word))
     },
   }

@@ -275,6 +275,7 @@ async function switchOver(cluster: Cluster): Promise<void> {
 export const versionSkew =
   (program: string): Rehearsal =>
   async (cluster) => {
+    const primary = await primaryOf(cluster)
     const { faults } = await underLoad(cluster, async (ledger) => {
       for (const [name, service] of [
         ['control-1', 'serve'],
@@ -282,7 +283,8 @@ export const versionSkew =
         ['control-2', 'serve'],
       ] as const) {
         const its = cluster.service(name, service)
-        its.use(program)
+        // A build from before the pool followed the primary reads URLs of one server.
+        its.use(program, primary)
         await its.stop()
         its.start()
         await pause(5_000)
