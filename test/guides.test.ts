@@ -10,6 +10,7 @@ import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { blocksOf, commandsOf } from '../dev/page_blocks.ts'
 import { newCertificate } from './harness/certificates.ts'
+import { clientAuthority1 } from './harness/client_authorities.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
 import { freshHost, make, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from './harness/fixtures.ts'
 import { program } from './harness/program.ts'
@@ -98,6 +99,7 @@ async function layOut(folder: string): Promise<void> {
   )
   await writeFile(join(folder, 'chain.pem'), certificate_pem)
   await writeFile(join(folder, 'key.pem'), private_key_pem)
+  await writeFile(join(folder, 'ca.pem'), clientAuthority1)
   await writeFile(join(folder, 'rules.txt'), imported?.text ?? '')
   const changes = blocksOf(await read('docs/guides/change-sets.md')).find(({ language }) => language === 'json')
   await writeFile(join(folder, 'partner.json'), changes?.text ?? '')

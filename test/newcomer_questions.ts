@@ -39,6 +39,7 @@ export const newcomerQuestions: readonly [typed: string, answeredBy: readonly st
   ['move an account to other nodes', ['operate/cells.html']],
   ['redirect www to the new domain', ['guides/redirects.html']],
   ['strip a prefix from the path', ['guides/rewrites.html']],
+  ['require a client certificate', ['guides/client-certificates.html']],
   ['fetch blocked by CORS', ['guides/cors.html']],
   ['add security headers such as hsts', ['guides/response-headers.html']],
   ['in which order are modules applied', ['explain/order.html']],

@@ -25,7 +25,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
     title: 'Serve traffic',
     files: [
       ...inFolder('guides', 'edges-and-routes', 'backends', 'request-headers', 'response-headers', 'redirects'),
-      ...inFolder('guides', 'rewrites', 'filters', 'rate-limits', 'cors'),
+      ...inFolder('guides', 'rewrites', 'filters', 'rate-limits', 'cors', 'client-certificates'),
       ...inFolder('guides', 'domains', 'certificates', 'upload-a-certificate', 'is-it-in-force'),
     ],
   },

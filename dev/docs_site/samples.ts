@@ -61,7 +61,7 @@ function flagged({ flags }: Operation, place: Flag['place'], name: string, value
   const as = `--${flag.name}`
   if (value === null) return flag.nullable ? [`--no-${flag.name}`] : undefined
   // The contents of a file, which may be a secret, are never an argument.
-  if (flag.kind === 'file') return [as, `${name.replace(/_pem$/, '')}.pem`]
+  if (flag.kind === 'file' || flag.kind === 'files') return [as, `${name.replace(/_pem$/, '')}.pem`]
   const isList = Array.isArray(value) && value.length > 0 && value.every((each) => /^[^,[]+$/.test(String(each)))
   if (flag.kind === 'boolean') return [value ? as : `--no-${flag.name}`]
   if (flag.kind === 'list') return isList ? [as, value.join(',')] : undefined

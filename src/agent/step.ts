@@ -1,7 +1,7 @@
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
-import type { Certificates } from './certificates/certificates.ts'
+import { type Certificates, isOfEdges } from './certificates/certificates.ts'
 import type { Position, RecordLog } from './disk/record_log.ts'
 import type { Enforcement } from './enforcement.ts'
 import { createArrivals } from './intake/arrivals.ts'
@@ -37,7 +37,7 @@ export function createStep(parts: Parts) {
   /** Where the node would be if nothing were unfinished. */
   let reached = position
   const arrivals = createArrivals(known)
-  const unenforced = createUnenforced(enforcement)
+  const unenforced = createUnenforced(parts)
   const upkeep = createUpkeep(parts)
   /** Were unfinished before a step that could not write the log: they are prepared, and known nowhere else. */
   let notLogged: ReadonlyMap<RecordKey, EdgeRecord> = new Map()
@@ -71,7 +71,7 @@ export function createStep(parts: Parts) {
       unfinishedSince.forgetOthers(preparation.unfinished.keys())
       for (const key of stale) withNewAddress.delete(key)
       for (const { key } of logged) if (isOfCertificates(key)) pendingCertificates.add(key)
-      unenforced.add(planned, next.complete)
+      unenforced.add(planned, next.complete, logged)
       await unenforced.enforce(signal)
       await noteEdges(certificates, logged)
       await certificates.apply(pendingCertificates)
@@ -116,8 +116,8 @@ const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certifica
 /** Edges may have other names now, for which a file may be there already: it is served together with the edge. */
 async function noteEdges(certificates: Certificates, logged: readonly EdgeRecord[]): Promise<void> {
   const kinds = new Set(logged.map(({ key }) => kindOf(key)))
-  for (const { key } of logged) if (['https', 'route'].includes(kindOf(key))) certificates.edgeChanged(key)
-  if (kinds.has('https')) await certificates.lookForFiles()
+  for (const { key } of logged) if (isOfEdges(key) || kindOf(key) === 'route') certificates.edgeChanged(key)
+  if (kinds.has('https') || kinds.has('mutual_tls')) await certificates.lookForFiles()
 }
 
 /** Those that arrive, and these of the known ones. */
@@ -196,14 +196,19 @@ async function append(
 }
 
 /** In the log and not in the proxy yet. It has to get there before anything else is planned: the log says it is known. */
-function createUnenforced(enforcement: Enforcement) {
+function createUnenforced({ enforcement, certificates }: Pick<Parts, 'enforcement' | 'certificates'>) {
   let waiting: { plan: Plan; ready: boolean } | undefined
+  /** HTTPS edges of which the proxy does not know yet what they ask clients for. It has to, before its maps say anything new. */
+  const edges = new Set<RecordKey>()
   return {
-    add(plan: Plan, ready: boolean): void {
+    add(plan: Plan, ready: boolean, logged: readonly EdgeRecord[]): void {
       waiting = { plan, ready }
+      for (const { key } of logged) if (isOfEdges(key)) edges.add(key)
     },
     async enforce(signal: AbortSignal): Promise<void> {
       if (!waiting) return
+      if (edges.size > 0) await certificates.applyEdges(edges)
+      edges.clear()
       await enforcement.apply(waiting.plan, waiting.ready, signal)
       signal.throwIfAborted()
       waiting = undefined

@@ -65,9 +65,12 @@ function toOperation(path: string, method: string, operation: DocumentOperation)
 
 const toFlagName = (path: readonly string[]) => path.map((step) => step.toLowerCase().replaceAll('_', '-')).join('.')
 
+const isPemList = ({ items }: Schema): boolean => Boolean(items && deref<Schema>(items)['x-pem'])
+
 function kindOf(schema: Schema): Flag['kind'] {
   const types = new Set(typesOf(schema))
   if (schema['x-pem']) return 'file'
+  if (isPemList(schema)) return 'files'
   if (types.has('boolean')) return 'boolean'
   if (types.has('integer') || types.has('number')) return 'number'
   if (types.has('array')) return typesOf(deref(schema.items ?? {})).includes('string') ? 'list' : 'json'
@@ -79,7 +82,7 @@ function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, r
   const choices = (schema.enum ?? deref<Schema>(schema.items ?? {}).enum)?.map(String)
   return {
     // The contents of a file, which may be a secret: only its name is among the arguments.
-    name: schema['x-pem'] ? `${toFlagName(path)}-file` : toFlagName(path),
+    name: schema['x-pem'] || isPemList(schema) ? `${toFlagName(path)}-file` : toFlagName(path),
     place,
     path,
     kind: kindOf(schema),

@@ -3,7 +3,7 @@ import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { closest } from '../kernel/closest.ts'
 import { type Failure, usageFailure } from './exits.ts'
 
-type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json' | 'file'
+type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json' | 'file' | 'files'
 export type Flag = {
   /** Without the dashes: `ip-policy-ids`, or `tls.enabled` for a field within a field. */
   readonly name: string
@@ -199,6 +199,8 @@ function readValue({ name, kind, numeric }: Flag, texts: string[]): unknown {
       return fromJson(name, text)
     case 'file':
       return fromFile(name, text)
+    case 'files':
+      return texts.flatMap((file) => pemIn(fromFile(name, file)))
     default:
       return text
   }
@@ -228,6 +230,9 @@ function fromFile(name: string, file: string): string {
   }
 }
 
+/** A file may have several certificates. What is none is for the service to refuse. */
+const pemIn = (text: string): string[] => text.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----\n?/g) ?? [text]
+
 /** What a person must type as the value, for the help. */
 export function placeholderOf({ kind, choices, name, numeric }: Flag): string {
   if (choices) return choices.join('|')
@@ -240,5 +245,6 @@ export function placeholderOf({ kind, choices, name, numeric }: Flag): string {
     map: numeric ? 'ID=NUMBER' : 'NAME=VALUE',
     json: 'JSON',
     file: 'FILE',
+    files: 'FILE',
   }[kind]
 }

@@ -13,6 +13,7 @@ import {
   maxCheckPathBytes,
 } from '../kernel/edge/health_check.ts'
 import { isCanonicalHostport, isHostName, maxHostports } from '../kernel/edge/hostport.ts'
+import { authorityLimits, mutualTlsModes } from '../kernel/edge/mutual_tls.ts'
 import { matchTypes, maxMatchBytes, storedMatchPattern } from '../kernel/edge/paths.ts'
 import { type TimeoutName, timeoutLimits } from '../kernel/edge/timeouts.ts'
 import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
@@ -61,6 +62,27 @@ const TcpRecord = Closed({
 })
 
 const HttpsRecord = Closed({ hostports: Hostports({ wildcard: true }) })
+
+/**
+ * An HTTPS edge that asks clients for a certificate, in place of its https record. It is a kind of its own because agents before
+ * it keep an edge whose record they do not understand as it was: they would go on to let everyone in. Of this they learn only
+ * that the edge is gone.
+ */
+const MutualTlsRecord = Closed({
+  account: Id('ac'),
+  hostports: Hostports({ wildcard: true }),
+  mode: Type.Enum([...mutualTlsModes]),
+  authorities: Type.Refine(
+    Type.Array(
+      Text('^-----BEGIN CERTIFICATE-----\\n[A-Za-z0-9+/=\\n]+-----END CERTIFICATE-----\\n$', authorityLimits.pemBytes),
+      {
+        minItems: 1,
+        maxItems: authorityLimits.authorities,
+      },
+    ),
+    (pems) => pems.join('').length <= authorityLimits.allBytes,
+  ),
+})
 
 const Headers = (message: Message) =>
   Type.Refine(
@@ -227,6 +249,7 @@ const ChallengeRecord = Closed({
 export type ChallengeRecord = Static<typeof ChallengeRecord>
 export type TcpRecord = Static<typeof TcpRecord>
 export type HttpsRecord = Static<typeof HttpsRecord>
+export type MutualTlsRecord = Static<typeof MutualTlsRecord>
 export type RouteRecord = Static<typeof RouteRecord>
 export type BackendRecord = Static<typeof BackendRecord>
 export type WeightedRecord = Static<typeof WeightedRecord>
@@ -244,6 +267,7 @@ const expiringCheck = Compile(ExpiringRules)
 export const recordKinds = {
   tcp: { prefix: 'edgtcp', value: TcpRecord },
   https: { prefix: 'edghts', value: HttpsRecord },
+  mutual_tls: { prefix: 'edghts', value: MutualTlsRecord },
   route: { prefix: 'edghtsrt', value: RouteRecord },
   backend: { prefix: 'bkdst', value: BackendRecord },
   weighted: { prefix: 'bkdwd', value: WeightedRecord },

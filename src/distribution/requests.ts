@@ -13,7 +13,18 @@ export const requestOutcomes = ['allowed', 'refused', 'warned', 'limited', 'fail
 export const requestReasons = {
   allowed: [],
   warned: ['policy', 'user_agent_filter', 'methods', 'rate_limit'],
-  refused: ['policy', 'restriction', 'user_agent_filter', 'cors', 'methods', 'emergency'],
+  refused: [
+    'policy',
+    'restriction',
+    'user_agent_filter',
+    'cors',
+    'methods',
+    'emergency',
+    // In the TLS handshake, of which there is no request, or in one.
+    'client_certificate_missing',
+    'client_certificate_expired',
+    'client_certificate_untrusted',
+  ],
   limited: ['source', 'edge', 'account', 'websockets', 'rate_limit'],
   /** First what the edge answers by itself, then what upstreams do, then what clients do. */
   failed: [

@@ -64,6 +64,9 @@ export function tcpEdgeStatus(edge: TcpEdgeFacts, known: EdgeContext): Status {
   return worstOf(forwarding(edge, context), onEachNode, reachable)
 }
 
+/** One of them has a value: with mutual TLS it is the second. */
+export const httpsEdgeKeys = (id: string): string[] => [`https.${id}`, `mutual_tls.${id}`]
+
 export function httpsEdgeStatus(edge: HttpsEdgeFacts, known: EdgeContext): Status {
   const context = inCells(known, edge.cells)
   const reachable = hostportStatus(edge)
@@ -71,7 +74,7 @@ export function httpsEdgeStatus(edge: HttpsEdgeFacts, known: EdgeContext): Statu
   const [first, ...others] = edge.routes.map((route) => within(`Route ${route.match}`, routeStatus(route, context)))
   if (!first) return down('no_routes', 'It has no routes, so every request gets 404.')
   const routes = together(first, ...others)
-  const onEachNode = onNodes(context.fleet, [`https.${edge.id}`], context.withheld)
+  const onEachNode = onNodes(context.fleet, httpsEdgeKeys(edge.id), context.withheld)
   const found = worstOf(certificateStatus(edge, context), routes, onEachNode, reachable)
   return found.state === 'up' ? up('Every route has a backend that answers.', routes.since) : found
 }

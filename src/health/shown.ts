@@ -6,6 +6,7 @@ import { type CertificateFacts, type DomainFacts, domainStatus, validity } from 
 import {
   type HttpsEdgeFacts,
   hostOf,
+  httpsEdgeKeys,
   httpsEdgeStatus,
   inCells,
   type RouteFacts,
@@ -90,7 +91,7 @@ export const routeStatuses = reader<RouteFacts & { readonly edge_id: Id<'edghts'
 export async function httpsEdgeStatuses<Edge extends HttpsEdgeFacts>(request: HealthRequest, edges: readonly Edge[]) {
   const routes = edges.flatMap((edge) => edge.routes)
   const names = edges.flatMap(({ hostports }) => hostports.map(hostOf))
-  const keys = [...edges.map(({ id }) => `https.${id}`), ...routeKeys(routes)]
+  const keys = [...edges.flatMap(({ id }) => httpsEdgeKeys(id)), ...routeKeys(routes)]
   const facts = await readable(request, wantedByForwarding(routes, keys, names))
   return (edge: Edge) => ({
     routes: edge.routes.map((route): Edge['routes'][number] & { status: Status } => ({

@@ -254,7 +254,8 @@ export const changePart = <P extends ItemParams, Row, Shape extends TObject, Par
     const before = part.show(row)
     checkIfMatch(request.ifMatch, before)
     await part.apply(tx, row)
-    const after = part.show(await existing(resource, tx, request, false))
+    const changed = await existing(resource, tx, request, false)
+    const after = part.show(changed)
     refuseChanged(
       request.repeated,
       [before, after].flatMap((shown) => (shown ? [{ shown, stable: shown }] : [])),
@@ -263,7 +264,7 @@ export const changePart = <P extends ItemParams, Row, Shape extends TObject, Par
       resourceId: resource.view(row, request.uri).id,
       before: before ? { [part.name]: before } : null,
       after: after ? { [part.name]: after } : null,
-      records: resource.records?.(row, request.caller, 'update'),
+      records: resource.records?.(changed, request.caller, 'update', row),
     })
     return { after, generation }
   })

@@ -92,7 +92,7 @@ export function ownershipOf(text: string): Ownership | undefined {
       policies?: string[] | null
     }
     const named = [
-      ...(edge ? [`https.${edge}`] : []),
+      ...(edge ? [`https.${edge}`, `mutual_tls.${edge}`] : []),
       ...(backend ? [keyOfBackend(backend)] : []),
       ...(policies ?? []).map((id) => `policy.${id}`),
     ]

@@ -43,9 +43,9 @@ const toFlags = (body: object): string[] =>
     return [`--${flag}`, typeof value === 'object' ? JSON.stringify(value) : String(value)]
   })
 
-/** Secrets do not go into arguments. */
+/** Secrets do not go into arguments, and neither does what comes from files. */
 function toTyped(body: object): { flags: string[]; input?: string } {
-  const isSecret = [...secretFields, 'private_key_pem'].some((name) => name in body)
+  const isSecret = [...secretFields, 'private_key_pem', 'certificate_authorities'].some((name) => name in body)
   return isSecret ? { flags: ['--data', '-'], input: JSON.stringify(body) } : { flags: toFlags(body) }
 }
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { clientAuthority1, clientAuthority2 } from '../harness/client_authorities.ts'
 import { gatehouse } from '../harness/command.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { testRun } from '../harness/test_run.ts'
@@ -63,6 +64,11 @@ test('what an account of the vendor has is the same after import and apply, or o
 
   const [shop] = (await admin('GET', '/edges/https')).body.https_edges
   assert.deepEqual(shop.hostports, ['shop.imported.example.net:443'])
+  const pems = [clientAuthority1, clientAuthority2]
+  assert.deepEqual(
+    [shop.mutual_tls.enabled, shop.mutual_tls.mode, shop.mutual_tls.certificate_authorities],
+    [true, 'required', pems],
+  )
   const routes = new Map(shop.routes.map((route: { match: string }) => [route.match, route]))
   const route = (match: string) => routes.get(match) as ReturnType<typeof JSON.parse>
   assert.deepEqual([...routes.keys()].sort(), ['/', '/admin', '/agents', '/api', '/sale'])
@@ -144,6 +150,22 @@ test('an edge with a route that cannot be matched here lets no one in', async (t
   const { url } = await startVendor(t, { answer })
   const { stdout } = await importFrom(url)
   assert.match(stdout, /route r2: left out/)
+  assert.match(stdout, /match: \/\n\s+backend:\n\s+enabled: false/)
+})
+
+test('an edge whose clients cannot be verified here lets no one in', async (t) => {
+  const backend = { enabled: true, backend: { id: 'bkdst_2hrGzPLHppigkyy3AN8oHRBE001', uri: '' } }
+  const routes = [{ id: 'r1', match_type: 'path_prefix', match: '/', backend, ip_restriction: null }]
+  const mutual_tls = { enabled: true, certificate_authorities: [{ id: 'ca_gone', uri: '' }] }
+  const edge = { id: 'e1', hostports: [], mutual_tls, routes }
+  const { url } = await startVendor(t, {
+    answer: ({ url: asked = '' }) =>
+      asked.startsWith('/edges/https')
+        ? { status: 200, body: { https_edges: [edge], next_page_uri: null } }
+        : undefined,
+  })
+  const { stdout } = await importFrom(url)
+  assert.match(stdout, /mutual_tls is left out, because an authority must be a certificate/)
   assert.match(stdout, /match: \/\n\s+backend:\n\s+enabled: false/)
 })
 

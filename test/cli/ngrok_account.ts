@@ -1,7 +1,9 @@
 // Answers of the vendor's API, in the shapes that its reference documents (https://ngrok.com/docs/api-reference), with
 // values of our own. Newest first, as it lists them.
+
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { clientAuthority1, clientAuthority2 } from '../harness/client_authorities.ts'
 
 type Row = Record<string, unknown>
 const origin = 'https://api.ngrok.com'
@@ -141,7 +143,7 @@ export const vendorAccount: Record<string, { field: string; rows: Row[] }> = {
       resource('edghts', 1, '/edges/https', {
         description: 'shop',
         hostports: ['shop.imported.example.net:443', 'shop.ngrok.app:443'],
-        mutual_tls: null,
+        mutual_tls: { enabled: true, certificate_authorities: [{ id: id('ca', 1), uri: '' }] },
         tls_termination: { enabled: true, terminate_at: 'edge', min_version: '1.2' },
         routes: [
           route(5, 'exact_path', '/sale', { backend: backendModule('bkdwd', 1) }),
@@ -177,7 +179,15 @@ export const vendorAccount: Record<string, { field: string; rows: Row[] }> = {
   '/endpoints': { field: 'endpoints', rows: [] },
   '/reserved_addrs': { field: 'reserved_addrs', rows: [] },
   '/tls_certificates': { field: 'tls_certificates', rows: [] },
-  '/certificate_authorities': { field: 'certificate_authorities', rows: [] },
+  '/certificate_authorities': {
+    field: 'certificate_authorities',
+    rows: [
+      resource('ca', 1, '/certificate_authorities', {
+        ca_pem: `subject=Clients\n${clientAuthority1}${clientAuthority2}`,
+        subject_common_name: 'Clients',
+      }),
+    ],
+  },
   '/api_keys': {
     field: 'keys',
     rows: [resource('ak', 1, '/api_keys', { description: 'ci\nrm -rf', token: null, owner_id: id('usr', 1) })],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { newCertificate } from '../harness/certificates.ts'
 import type { Client } from '../harness/client.ts'
+import { mutualTlsSample } from '../harness/client_authorities.ts'
 import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 
 /** One of a resource, with every field that PATCH takes set to something other than its default. */
@@ -93,6 +94,7 @@ export const fixturesWith = (freshTcpPort: () => Promise<number>): Record<string
     ...annotations,
     hostports: [`${randomUUID()}.example:443`],
     cells: ['default'],
+    mutual_tls: { enabled: false, ...mutualTlsSample.whole },
   })),
   'https_edge_routes.update': async (as) => {
     const edge_id = await created(as, '/edges/https', {})

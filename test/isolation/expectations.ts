@@ -5,6 +5,7 @@ import { sql } from '../../src/db/sql.ts'
 import { type Id, type IdPrefix, newUuid, toUuid } from '../../src/kernel/ids.ts'
 import { keepRequests } from '../../src/resources/requests/keep.ts'
 import type { Client } from '../harness/client.ts'
+import { mutualTlsSample } from '../harness/client_authorities.ts'
 import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
 import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
@@ -45,6 +46,7 @@ const tcpEdge: Make = async (as) => {
     rate_limit: connectionLimitSample.least,
   }))(as)
 }
+const mutualEdge = make('/edges/https', () => ({ mutual_tls: mutualTlsSample.least }))
 const reservedDomain = make('/reserved_domains', () => ({ domain: `${randomUUID()}.isolation.example` }))
 const domainWithCertificate: Make = async (as) => {
   const certificate_id = await certificate(as)
@@ -301,6 +303,8 @@ export const expectations: Record<string, Expectation> = {
   },
   'https_edges.update': { admin: 200, member: 200, path: id(httpsEdge), body: () => ({ hostports: [] }) },
   'https_edges.delete': { admin: 204, member: 204, path: id(httpsEdge) },
+
+  ...modulesOf('https_edges', id(mutualEdge), ['mutual_tls'], { mutual_tls: { body: () => mutualTlsSample.whole } }),
 
   'https_edge_routes.create': {
     admin: 201,

@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { mutualTlsSample } from '../harness/client_authorities.ts'
 import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 import type { Kind } from './model.ts'
 
@@ -88,6 +89,20 @@ export const tcpModuleBodies = {
   rate_limit: settingsModule(connectionLimitSample),
 }
 
+export const httpsModuleBodies = {
+  mutual_tls: fc.record(
+    {
+      enabled: fc.boolean(),
+      certificate_authorities: fc.constantFrom(
+        mutualTlsSample.least.certificate_authorities,
+        mutualTlsSample.whole.certificate_authorities,
+      ),
+      mode: fc.constantFrom('required', 'optional'),
+    },
+    { requiredKeys: ['certificate_authorities'] },
+  ),
+}
+
 type Shape = Record<string, fc.Arbitrary<unknown>>
 const email = word.chain((name) => fc.constantFrom(`${name}@example.com`, `${name.toUpperCase()}@example.com`))
 const cidr = fc.constantFrom('10.0.0.0/8', '10.0.0.1/32', '2001:db8::/32')
@@ -118,7 +133,7 @@ const fields: Record<Kind, { needed?: Shape; createOnly?: Shape; rest: Shape; up
     rest: { tls: fc.record({ enabled: fc.boolean() }), ...annotations },
   },
   tcp_edges: { rest: { hostports: hostports(20_001), cells, ...inline(tcpModuleBodies), ...annotations } },
-  https_edges: { rest: { hostports: hostports(443), cells, ...annotations } },
+  https_edges: { rest: { hostports: hostports(443), cells, ...inline(httpsModuleBodies), ...annotations } },
   routes: {
     needed: match,
     rest: {

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Answer, Client } from '../harness/client.ts'
-import { createBody, Hostport, moduleBodies, Pick, pick, tcpModuleBodies, updateBody } from './bodies.ts'
+import {
+  createBody,
+  Hostport,
+  httpsModuleBodies,
+  moduleBodies,
+  Pick,
+  pick,
+  tcpModuleBodies,
+  updateBody,
+} from './bodies.ts'
 import {
   type Fields,
   type Kind,
@@ -171,11 +180,15 @@ const remove = (kind: Kind) =>
     }),
   )
 
-const bodiesOf = (kind: 'tcp_edges' | 'routes'): Partial<Record<ModuleName, fc.Arbitrary<object>>> =>
-  kind === 'routes' ? moduleBodies : tcpModuleBodies
-const moduleOf = (kind: 'tcp_edges' | 'routes', name: ModuleName) =>
+type Carrier = 'tcp_edges' | 'https_edges' | 'routes'
+const bodiesOf: Record<Carrier, Partial<Record<ModuleName, fc.Arbitrary<object>>>> = {
+  tcp_edges: tcpModuleBodies,
+  https_edges: httpsModuleBodies,
+  routes: moduleBodies,
+}
+const moduleOf = (kind: Carrier, name: ModuleName) =>
   fc
-    .tuple(place(kind), fc.oneof(bodiesOf(kind)[name] as fc.Arbitrary<Fields>, fc.constantFrom('GET', 'DELETE')))
+    .tuple(place(kind), fc.oneof(bodiesOf[kind][name] as fc.Arbitrary<Fields>, fc.constantFrom('GET', 'DELETE')))
     .map(([where, what]) => {
       const method = typeof what === 'string' ? what : 'PUT'
       return command(`${method} ${name} of ${where.at} ${JSON.stringify(what)}`, async (model, real) => {
@@ -219,7 +232,9 @@ const commandsOn = (kind: Kind): fc.Arbitrary<Command>[] => [
   // Twice, so that there is something for the others to act on.
   ...[create(kind), create(kind), get(kind), update(kind), update(kind), remove(kind)],
   ...(rulesOf(kind).list ? [list(kind)] : []),
-  ...(kind === 'tcp_edges' || kind === 'routes' ? modulesOf[kind].map((name) => moduleOf(kind, name)) : []),
+  ...(kind === 'tcp_edges' || kind === 'https_edges' || kind === 'routes'
+    ? modulesOf[kind].map((name) => moduleOf(kind, name))
+    : []),
   ...(kind === 'users' ? [endLastAdmin] : []),
 ]
 

@@ -1,3 +1,4 @@
+import { mutualTlsSample } from '../harness/client_authorities.ts'
 import { connectionLimitSample, moduleSamples, ofModules } from '../harness/route_modules.ts'
 /**
  * What the API does, without how: an account as a map of things, and for each kind the rules of what may be written and
@@ -141,10 +142,13 @@ const modules = {
     ...('connections' in sent ? connectionLimitSample : moduleSamples.rate_limit).shown,
     ...sent,
   }),
+  mutual_tls: (_: Model, { enabled: _enabled, ...sent }: Fields, _prefix: string): Fields =>
+    mutualTlsSample.shownOf(sent as Parameters<typeof mutualTlsSample.shownOf>[0]),
 }
 export const modulesOf = {
+  https_edges: ['mutual_tls'],
   tcp_edges: ['backend', 'ip_restriction', 'rate_limit'],
-  routes: Object.keys(modules) as ModuleName[],
+  routes: (Object.keys(modules) as ModuleName[]).filter((name) => name !== 'mutual_tls'),
 } as const
 
 /** Omitted fields keep their values; '' and null clear them. */
@@ -174,7 +178,7 @@ function hostports(writing: Writing): string[] {
 }
 
 /** An object sets the whole module, null removes it, and an omitted one stays. */
-const inlineModules = (kind: 'tcp_edges' | 'routes', { model, sent, old }: Writing): Fields =>
+const inlineModules = (kind: keyof typeof modulesOf, { model, sent, old }: Writing): Fields =>
   Object.fromEntries(
     modulesOf[kind].map((name) => {
       const body = sent[name] as Fields | null | undefined
@@ -297,7 +301,12 @@ const kinds: Record<Kind, Rules> = {
   https_edges: {
     path: () => '/edges/https',
     list: 'https_edges',
-    write: (writing) => ({ ...annotations(writing), cells: cells(writing), hostports: hostports(writing) }),
+    write: (writing) => ({
+      ...annotations(writing),
+      cells: cells(writing),
+      ...inlineModules('https_edges', writing),
+      hostports: hostports(writing),
+    }),
     takesAlong: (other, gone) => other.above === gone,
   },
   routes: {

@@ -62,6 +62,8 @@ const sound: Record<string, readonly Wrong[]> = {
   'tcp.value.policies': ['null'],
   'tcp.value.policies_mode': mayGo,
   'tcp.value.rate_limit': mayGo,
+  'mutual_tls.value.hostports': listed,
+  'mutual_tls.value.hostports.*': mayGo,
   'https.value.hostports': listed,
   'https.value.hostports.*': mayGo,
   'route.value.backend': ['null'],

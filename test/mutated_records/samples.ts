@@ -6,6 +6,7 @@ import { cutRuleList, ruleListLayout } from '../../src/distribution/rule_list.ts
 import { newId, newUuid } from '../../src/kernel/ids.ts'
 import { checkedCidr } from '../../src/kernel/ip/canonical_cidr.ts'
 import { compilePolicy, type DatedRule } from '../../src/kernel/ip/ranges.ts'
+import { clientAuthority1, mutualTlsSample } from '../harness/client_authorities.ts'
 import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 
 export type Sample = EdgeRecord & { value: RecordValue }
@@ -33,6 +34,9 @@ export function samplesOf(number: number, tcpPort = 10_000): Record<RecordKind, 
       ...{ policies: [policy], policies_mode: 'warn', rate_limit: connectionLimitSample.record },
     }),
     https: sample(`https.${https}`, { hostports: [`${name}:443`] }),
+    mutual_tls: sample(`mutual_tls.${newId('edghts')}`, {
+      ...{ account, hostports: [`mutual-${name}:443`], ...mutualTlsSample.record, authorities: [clientAuthority1] },
+    }),
     route: sample(`route.${newId('edghtsrt')}`, {
       ...{ account, edge: https, match_type: 'path_prefix', match: '/a', backend },
       ...{ policies: [policy], policies_mode: 'warn' },

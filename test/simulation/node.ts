@@ -271,6 +271,7 @@ const noNames = {
   taken: () => none,
   served: () => new Map(),
   takenUntil: () => Number.POSITIVE_INFINITY,
+  takenPem: async () => undefined,
   lookForFiles: async () => {},
   serve: async () => [],
 }

@@ -28,7 +28,7 @@ const kinds = [
     prefix: 'edgtcp',
     parts: { backend: null, ip_restriction: null, rate_limit: null },
   },
-  { path: '/edges/https', list: 'https_edges', port: 443, prefix: 'edghts', parts: { routes: [] } },
+  { path: '/edges/https', list: 'https_edges', port: 443, prefix: 'edghts', parts: { routes: [], mutual_tls: null } },
 ]
 
 for (const { path, list, port, prefix, parts } of kinds) {

@@ -8,8 +8,10 @@ import {
 } from '../../distribution/records.ts'
 import { type Clock, rfc3339 } from '../../kernel/clock.ts'
 import type { CertificateCounts } from '../../kernel/edge/edge_nodes.ts'
+import { isId } from '../../kernel/ids.ts'
 import type { NodeKey } from '../disk/node_key.ts'
 import type { Refusals } from '../refusals.ts'
+import { createMutualEdges, type MutualEdges } from './mutual_edges.ts'
 import { type Claim, createNameClaims } from './name_claims.ts'
 import type { NameServer, ServedName } from './name_server.ts'
 import { createUncoveredNames } from './uncovered_names.ts'
@@ -32,12 +34,14 @@ const namesAtOnce = 50
  * Only the names in the record count, which are the account's own; what else a certificate claims to be for is not looked at.
  */
 export function createCertificates(parts: Parts) {
-  const { known, names, refusals } = parts
+  const { known, names } = parts
   const claims = createNameClaims(known)
-  /** Could not be decrypted or used when last looked at, and why. */
-  const waiting = new Map<RecordKey, string>()
   let taken = names.taken()
   const uncovered = createUncoveredNames(known, names, parts.clock)
+  const mutual = createMutualEdges(known)
+
+  const { waiting, note } = createNotes(parts)
+  const withDependents = (some: ReadonlySet<string>) => dependentsOf(some, { mutual, claims, names, taken })
 
   function claim(key: RecordKey): Set<string> {
     const touched = claims.update(key)
@@ -52,42 +56,36 @@ export function createCertificates(parts: Parts) {
   async function apply(pending: Set<RecordKey>): Promise<void> {
     const before = taken
     taken = names.taken()
-    for (const name of changedNames(before, taken)) {
-      const holder = claims.holder(name)
-      if (holder) pending.add(holder.key)
-    }
+    const holders = [...changedNames(before, taken)].map(claims.holder)
+    for (const holder of holders) if (holder) pending.add(holder.key)
+    // Served from the operator's files, perhaps, with other lines than theirs.
+    if (before !== taken && !mutual.isEmpty()) await serve(new Set(mutual.names()))
     for (const key of pending) if (kindOf(key) === 'recipient') for (const each of waiting.keys()) pending.add(each)
-    const applied: RecordKey[] = []
-    const touched = new Set<string>()
-    for (const key of pending) {
-      applied.push(key)
-      if (kindOf(key) === 'certificate') for (const name of claim(key)) touched.add(name)
-      if (touched.size >= namesAtOnce) break
-    }
+    const { applied, touched } = batchOf(pending, claim)
     if (touched.size > 0) await serve(touched)
     for (const key of applied) pending.delete(key)
   }
 
-  async function serve(touched: ReadonlySet<string>): Promise<void> {
-    const { set, del, faults: unusable } = decide(touched, { ...parts, claims, taken })
-    for (const [key, fault] of unusable) note(key, fault)
-    const faults = set.length || del.length ? await names.serve({ set, del }) : []
+  async function serve(some: ReadonlySet<string>): Promise<void> {
+    await serveNames(withDependents(some), { ...parts, claims, taken, mutual, note })
     uncovered.servedChanged()
-    const certificateOf = new Map(set.map(({ name, certificate }) => [name, certificate]))
-    for (const { name, fault } of faults) note(`certificate.${certificateOf.get(name)}`, fault)
   }
 
-  function note(key: RecordKey, fault: string | undefined): void {
-    const generation = known.get(key)?.generation ?? 0
-    const told = `${generation} ${fault}`
-    if (fault === undefined) refusals.accept(key, generation)
-    else if (waiting.get(key) !== told) refusals.refuse({ key, generation, reason: fault })
-    if (fault === undefined) waiting.delete(key)
-    else waiting.set(key, told)
+  /**
+   * What names ask of clients, before the maps say so: a client that reaches a name with authorities in the maps has been asked for
+   * a certificate of these.
+   */
+  async function applyEdges(keys: Iterable<RecordKey>): Promise<void> {
+    const touched = new Set<string>()
+    for (const key of keys) for (const name of mutual.update(key)) touched.add(name)
+    const asks = (name: string) => mutual.find(name) ?? names.served().get(name)?.asks
+    const relevant = new Set([...withDependents(touched)].filter(asks))
+    if (relevant.size > 0) await serve(relevant)
   }
 
   return {
     apply,
+    applyEdges,
     /** The operator's files have other names now. */
     isDue: (): boolean => names.taken() !== taken,
     /**
@@ -99,10 +97,12 @@ export function createCertificates(parts: Parts) {
       const served = names.served()
       const missing: RecordKey[] = []
       for (const key of known.keys()) {
-        if (['https', 'route'].includes(kindOf(key))) uncovered.note(key)
+        if (isOfEdges(key) || kindOf(key) === 'route') uncovered.note(key)
+        if (kindOf(key) === 'mutual_tls') mutual.update(key)
         if (kindOf(key) === 'certificate' && claim(key).difference(served).size > 0) missing.push(key)
       }
-      if (served.size > 0) await serve(new Set(served.keys()))
+      const all = new Set([...served.keys(), ...mutual.names()])
+      if (all.size > 0) await serve(all)
       return missing
     },
     state: () => ({ ...countsOf(names, waiting.size), ...uncovered.state() }),
@@ -112,6 +112,63 @@ export function createCertificates(parts: Parts) {
   }
 }
 export type Certificates = ReturnType<typeof createCertificates>
+
+function batchOf(pending: Iterable<RecordKey>, claim: (key: RecordKey) => Set<string>) {
+  const applied: RecordKey[] = []
+  const touched = new Set<string>()
+  for (const key of pending) {
+    applied.push(key)
+    if (kindOf(key) === 'certificate') for (const name of claim(key)) touched.add(name)
+    if (touched.size >= namesAtOnce) break
+  }
+  return { applied, touched }
+}
+
+type Serving = Omit<Deciding, 'ofOperator'> & { note: ReturnType<typeof createNotes>['note'] }
+async function serveNames(touched: ReadonlySet<string>, { note, ...parts }: Serving): Promise<void> {
+  const ofOperator = await operatorsPem(touched, parts)
+  const { set, del, faults: unusable } = decide(touched, { ...parts, ofOperator })
+  for (const [key, fault] of unusable) note(key, fault)
+  const faults = set.length || del.length ? await parts.names.serve({ set, del }) : []
+  const certificateOf = new Map(set.map(({ name, certificate }) => [name, certificate]))
+  for (const { name, fault } of faults) {
+    const certificate = certificateOf.get(name) ?? ''
+    if (isId('cert', certificate)) note(`certificate.${certificate}`, fault)
+    else parts.refusals.refuse({ key: 'proxy', generation: null, reason: `${name} cannot be served: ${fault}` })
+  }
+}
+
+/** Certificates that could not be decrypted or used when last looked at, and why. */
+function createNotes({ known, refusals }: Pick<Parts, 'known' | 'refusals'>) {
+  const waiting = new Map<RecordKey, string>()
+  function note(key: RecordKey, fault: string | undefined): void {
+    const generation = known.get(key)?.generation ?? 0
+    const told = `${generation} ${fault}`
+    if (fault === undefined) refusals.accept(key, generation)
+    else if (waiting.get(key) !== told) refusals.refuse({ key, generation, reason: fault })
+    if (fault === undefined) waiting.delete(key)
+    else waiting.set(key, told)
+  }
+  return { waiting: waiting as ReadonlyMap<RecordKey, string>, note }
+}
+
+type Served = {
+  mutual: MutualEdges
+  claims: ReturnType<typeof createNameClaims>
+  names: Pick<NameServer, 'served'>
+  taken: ReadonlyMap<string, string>
+}
+/** A name without a certificate of its own is served with that of a wildcard when it asks clients for something else. */
+function dependentsOf(touched: ReadonlySet<string>, { mutual, claims, names, taken }: Served): Set<string> {
+  const all = new Set(touched)
+  if (mutual.isEmpty()) return all
+  for (const name of mutual.names()) if (touched.has(wildcardOf(name))) all.add(name)
+  const wildcards = new Set([...touched].filter((name) => name.startsWith('*.')))
+  if (wildcards.size > 0)
+    for (const name of new Set([...claims.names(), ...names.served().keys(), ...taken.keys()]))
+      if (wildcards.has(wildcardOf(name))) all.add(name)
+  return all
+}
 
 function countsOf(names: NameServer, waiting: number): CertificateCounts {
   const served = names.served()
@@ -129,29 +186,86 @@ function changedNames(before: ReadonlyMap<string, string>, after: ReadonlyMap<st
   return before === after ? new Set() : new Set(before.keys()).symmetricDifference(new Set(after.keys()))
 }
 
-type Deciding = Parts & { claims: ReturnType<typeof createNameClaims>; taken: ReadonlyMap<string, string> }
+/** Of HTTPS edges themselves. */
+export const isOfEdges = (key: RecordKey): boolean => kindOf(key) === 'https' || kindOf(key) === 'mutual_tls'
+
+const wildcardOf = (name: string): string => (name.startsWith('*.') ? '' : `*${name.slice(name.indexOf('.'))}`)
+
+type OfOperator = { names: NameServer; mutual: MutualEdges; taken: ReadonlyMap<string, string> }
+/** By file: those that names which ask clients for certificates need. */
+async function operatorsPem(touched: Iterable<string>, { names, mutual, taken }: OfOperator) {
+  const found = new Map<string, string>()
+  for (const name of touched) {
+    const file = mutual.find(name) && (taken.get(name) ?? taken.get(wildcardOf(name)))
+    const pem = file && !found.has(file) ? await names.takenPem(file) : undefined
+    if (file && pem !== undefined) found.set(file, pem)
+  }
+  return found
+}
+
+type Deciding = Parts & {
+  claims: ReturnType<typeof createNameClaims>
+  taken: ReadonlyMap<string, string>
+  mutual: MutualEdges
+  ofOperator: ReadonlyMap<string, string>
+}
 /** What is served for each of these names, and what is wrong with the certificates that claim them, if anything is. */
-function decide(touched: ReadonlySet<string>, { claims, taken, names, ...parts }: Deciding) {
+function decide(touched: ReadonlySet<string>, { claims, taken, mutual, ofOperator, names, ...parts }: Deciding) {
   const keys = deliveryKeys(parts)
   const served = names.served()
   const set: ServedName[] = []
   const del: string[] = []
   const opened = new Map<RecordKey, Opened>()
   const faults = new Map<RecordKey, string | undefined>()
+  function open(holder: Claim): Opened {
+    const found = opened.get(holder.key) ?? openCertificate(holder, keys)
+    opened.set(holder.key, found)
+    if (!faults.get(holder.key)) faults.set(holder.key, 'fault' in found ? found.fault : undefined)
+    return found
+  }
+
+  /** What a client would get if nothing were asked of it. */
+  function sourceFor(name: string): Omit<ServedName, 'name'> | undefined {
+    for (const each of [name, wildcardOf(name)]) {
+      const file = taken.get(each)
+      const pem = file === undefined ? undefined : ofOperator.get(file)
+      if (pem !== undefined) return { certificate: `file:${file}`, except: [], pem }
+      const holder = claims.holder(each)
+      if (!holder || (each !== name && holder.value.except?.includes(name))) continue
+      const found = open(holder)
+      if ('pem' in found)
+        return {
+          certificate: idOf(holder.key),
+          except: each === name ? (holder.value.except ?? []) : [],
+          pem: found.pem,
+        }
+    }
+    return undefined
+  }
+
   for (const name of touched) {
+    const asks = mutual.find(name)
+    if (asks) {
+      const source = sourceFor(name)
+      if (source) set.push({ name, ...source, asks })
+      else if (served.has(name)) del.push(name)
+      continue
+    }
     const holder = claims.holder(name)
     const file = taken.get(name)
-    const found = holder && (opened.get(holder.key) ?? openCertificate(holder, keys))
-    if (holder && found) opened.set(holder.key, found)
-    if (holder && found && !faults.get(holder.key)) faults.set(holder.key, 'fault' in found ? found.fault : undefined)
+    const found = holder && open(holder)
     if (holder && file !== undefined) {
       const shadowed = `for ${name}, this node serves the certificate in ${file} of its operator instead`
       faults.set(holder.key, faults.get(holder.key) ?? shadowed)
       if (served.has(name)) del.push(name)
     } else if (holder && found && 'pem' in found)
       set.push({ name, certificate: idOf(holder.key), except: holder.value.except ?? [], pem: found.pem })
-    // What another certificate was served with must not outlive that one's right to the name.
-    else if (served.has(name) && served.get(name)?.certificate !== (holder && idOf(holder.key))) del.push(name)
+    // What another certificate was served with must not outlive that one's right to the name, nor what was asked of clients.
+    else if (
+      served.has(name) &&
+      (served.get(name)?.asks || served.get(name)?.certificate !== (holder && idOf(holder.key)))
+    )
+      del.push(name)
   }
   return { set, del, faults }
 }

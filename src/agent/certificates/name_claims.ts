@@ -23,6 +23,7 @@ export function createNameClaims(known: ReadonlyMap<RecordKey, EdgeRecord>) {
       return new Set([...before, ...after])
     },
 
+    names: (): Iterable<string> => claims.keys(),
     of: (key: RecordKey): readonly string[] => namesOf.get(key) ?? [],
 
     /** Two claim one name while it moves from one certificate to another: the later record knows better. */

@@ -2,6 +2,7 @@ import {
   type EdgeRecord,
   type HttpsRecord,
   kindOf,
+  type MutualTlsRecord,
   type RecordKey,
   type RouteRecord,
 } from '../../distribution/records.ts'
@@ -55,6 +56,7 @@ export function createUncoveredNames(
   function noteEdge(key: RecordKey): void {
     isCurrent = false
     const value = known.get(key)?.value as HttpsRecord | null | undefined
+    if (value && 'account' in value) accounts.set(key, (value as MutualTlsRecord).account)
     if (value) hosts.set(key, [...new Set(value.hostports.map(hostOf))])
     else for (const map of [hosts, accounts]) map.delete(key)
   }

@@ -7,6 +7,7 @@ import { createOtherComparison } from './comparison/other_comparison.ts'
 import { writeAnswerFiles } from './config/answers.ts'
 import { createConfigFile } from './config/config_file.ts'
 import { createLoading } from './loading.ts'
+import { askedFor } from './maps/asked_for.ts'
 import { Claims } from './maps/claims.ts'
 import { backendOf, type Entry } from './maps/entries.ts'
 import { type Change, createMapEnforcement } from './maps/map_enforcement.ts'
@@ -59,7 +60,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   const former = formerDestinations()
   const trouble = (error: unknown) => options.onTrouble?.(error as Error)
   const certificates = certificatesOf(settings, disk, trouble)
-  const tenants = createTenantCertificates(settings, disk)
+  const tenants = createTenantCertificates(settings, disk, certificates)
   // One thing at a time: HAProxy is lost, changed and reloaded in an order that the files have to follow.
   const turns = createTurns()
   const claims: Claims = new Claims((entry, isThere) => natives.note(entry, isThere))
@@ -88,8 +89,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
 
   async function start(all: Iterable<Entry>): Promise<void> {
     await prepareFolders(settings, disk)
-    await tenants.open()
-    await maps.start(all)
+    await maps.start(all, () => tenants.open((name) => askedFor(claims, name)))
     lifetime.begin()
     comparison.begin()
   }
@@ -121,6 +121,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
       // Looked at again after a failure, in two seconds: no change of an edge waits for a file.
       lookForFiles: () => turns.next(certificates.load).catch(trouble),
       takenUntil: certificates.expiry,
+      takenPem: (file) => turns.next(() => certificates.pem(file)),
       served: tenants.served,
       serve: (change) => turns.next(() => tenants.serve(change)),
     },

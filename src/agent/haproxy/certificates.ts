@@ -6,8 +6,10 @@ import { dnsNames } from '../../kernel/crypto/certificate.ts'
 import { pemFault } from '../certificates/pem_fault.ts'
 import { type Files, writeAtomically } from '../disk/files.ts'
 import { fingerprintOf, isServed, type LoadedCertificates } from './comparison/certificate_comparison.ts'
+import type { Difference } from './comparison/difference.ts'
+import { createOperatorList } from './operator_list.ts'
 import { ask, converse, RuntimeError } from './process/runtime.ts'
-import { loadedCertificateFolder, type ProxySettings } from './settings.ts'
+import { loadedCertificateFolder, operatorList, type ProxySettings } from './settings.ts'
 
 export type Certificates = {
   /** Before HAProxy starts or reloads: its own folder then holds every usable file of the operator's, and no other. */
@@ -21,6 +23,12 @@ export type Certificates = {
   expiry: () => number
   /** What HAProxy has, as far as it is known. */
   loaded: () => LoadedCertificates | undefined
+  /** What is in one of the files. Undefined when it is gone. */
+  pem: (file: string) => Promise<string | undefined>
+  /** Names that are served by other lines, and with none of these files. */
+  reserve: (names: ReadonlySet<string>, isRunning: boolean) => Promise<void>
+  /** Which lines a running HAProxy lacks, or has although it should not. */
+  lineDifferences: () => Promise<Difference[]>
 }
 
 /** Where the system does not tell about changes, as on some network file systems. */
@@ -47,6 +55,7 @@ export function certificatesOf(settings: ProxySettings, disk: Files, report: (pr
   let copies: Map<string, string> | undefined
   const reported = new Map<string, string>()
   const names = createNames(folder)
+  const list = createOperatorList(settings, disk)
   const changes = watchFolder(settings.certificateFolder)
 
   async function copy(): Promise<{ changed: Map<string, string>; gone: string[] }> {
@@ -86,6 +95,7 @@ export function certificatesOf(settings: ProxySettings, disk: Files, report: (pr
     async prepare() {
       copies = undefined
       await copy()
+      await list.prepare(names.ofFiles())
       served = await digests(folder)
     },
 
@@ -103,15 +113,16 @@ export function certificatesOf(settings: ProxySettings, disk: Files, report: (pr
       }
       // Until all of it has worked, everything is tried again next time.
       served = undefined
-      const loaded = new Set((await ask(settings.runtimeSocket, 'show ssl cert')).split('\n'))
-      for (const name of changed.keys()) await put(settings, name, !loaded.has(join(folder, name)))
-      for (const file of gone.map((name) => join(folder, name))) if (loaded.has(file)) await drop(settings, file)
+      await change(settings, { changed: [...changed.keys()], gone }, (isNew) => list.update(names.ofFiles(), isNew))
       served = new Map([...before, ...changed])
       for (const name of gone) served.delete(name)
     },
 
     ...names.known,
     loaded: () => served && new Map([...served].map(([name, digest]) => [join(folder, name), digest])),
+    pem: async (file) => (await disk.read(join(folder, file)).catch(() => undefined))?.toString('latin1'),
+    reserve: list.reserve,
+    lineDifferences: list.differences,
     stop: changes.stop,
   }
 }
@@ -126,6 +137,7 @@ function createNames(folder: string) {
       expiry: () =>
         ofFile.values().reduce((first, { notAfter }) => Math.min(first, notAfter), Number.POSITIVE_INFINITY),
     },
+    ofFiles: () => new Map([...ofFile].map(([file, each]) => [file, each.names])),
     async follow(copies: ReadonlyMap<string, string>): Promise<void> {
       let isCurrent = true
       for (const file of ofFile.keys()) if (!copies.has(file) && ofFile.delete(file)) isCurrent = false
@@ -176,6 +188,21 @@ function createReader(folder: string) {
   }
 }
 
+/** In a running HAProxy. `list`: what is in its crt-list then. */
+async function change(
+  settings: ProxySettings,
+  { changed, gone }: { changed: readonly string[]; gone: readonly string[] },
+  list: (isNew: (name: string) => boolean) => Promise<void>,
+): Promise<void> {
+  const folder = loadedCertificateFolder(settings)
+  const loaded = new Set((await ask(settings.runtimeSocket, 'show ssl cert')).split('\n'))
+  const isNew = (name: string): boolean => !loaded.has(join(folder, name))
+  for (const name of changed) await put(settings, name, isNew(name))
+  await list(isNew)
+  for (const name of changed) await expectServed(settings, name)
+  for (const file of gone.map((name) => join(folder, name))) if (loaded.has(file)) await drop(settings, file)
+}
+
 async function put(settings: ProxySettings, name: string, isNew: boolean): Promise<void> {
   const folder = loadedCertificateFolder(settings)
   const file = join(folder, name)
@@ -183,12 +210,16 @@ async function put(settings: ProxySettings, name: string, isNew: boolean): Promi
   if (isNew) await expect(settings, [`new ssl cert ${file}`], /^New empty/)
   await expect(settings, [`set ssl cert ${file} <<\n${text}`], /^Transaction (created|updated)/)
   await expect(settings, [`commit ssl cert ${file}`], /Success!$/)
-  if (isNew) await expect(settings, [`add ssl crt-list ${folder} ${file}`], /Success!$/)
+}
+
+async function expectServed(settings: ProxySettings, name: string): Promise<void> {
+  const file = join(loadedCertificateFolder(settings), name)
+  const text = await readFile(file, 'latin1')
   await expect(settings, [`show ssl cert ${file}`], { test: (answer) => isServed(answer, fingerprintOf(text)) })
 }
 
 const drop = (settings: ProxySettings, file: string): Promise<void> =>
-  expect(settings, [`del ssl crt-list ${loadedCertificateFolder(settings)} ${file}`, `del ssl cert ${file}`], /deleted/)
+  expect(settings, [`del ssl crt-list ${operatorList(settings)} ${file}`, `del ssl cert ${file}`], /deleted/)
 
 /** Says when a folder has to be looked at. */
 function watchFolder(folder: string) {

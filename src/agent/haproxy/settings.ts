@@ -71,6 +71,10 @@ export const lineSocket = ({ folder }: ProxySettings): string => join(folder, 'l
 export const answerFolder = ({ folder }: ProxySettings): string => join(folder, 'answers')
 /** Copies of the operator's usable certificates; see certificates.ts. */
 export const loadedCertificateFolder = ({ folder }: ProxySettings): string => join(folder, 'certificates')
+/** The list of them, which leaves out names that accounts ask for client certificates under. */
+export const operatorList = ({ folder }: ProxySettings): string => join(folder, 'certificates.list')
+/** Authorities of clients, by the hash of their PEM. */
+export const authorityFolder = ({ folder }: ProxySettings): string => join(folder, 'authorities')
 
 /** Certificates of accounts, and the list that says for which names; see tenant_certificates.ts. */
 export const tenantFolder = ({ folder }: ProxySettings): string => join(folder, 'tenants')

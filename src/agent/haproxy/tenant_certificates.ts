@@ -1,21 +1,16 @@
-import { hash, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import type { NameServer, ServedName } from '../certificates/name_server.ts'
 import { pemFault } from '../certificates/pem_fault.ts'
 import { type Files, writeAtomically, writeIfDifferent } from '../disk/files.ts'
+import { createAuthorities } from './authorities.ts'
+import type { Certificates } from './certificates.ts'
 import { fingerprintOf, isServed, type LoadedCertificates } from './comparison/certificate_comparison.ts'
 import type { Difference } from './comparison/difference.ts'
+import { linesInForce } from './operator_list.ts'
 import { converse } from './process/runtime.ts'
 import { type ProxySettings, tenantFolder, tenantList } from './settings.ts'
-
-/** One line of the list: a file of its own for each name, which is served for that name and for nothing else. */
-type Line = {
-  readonly file: string
-  readonly certificate: string
-  readonly except: readonly string[]
-  readonly digest: string
-  readonly notAfter: number
-}
+import { digestOf, entryOf, fileOf, type Line, readList, writeSealed } from './tenant_list.ts'
 
 /** HAProxy accepted the connection and said no: this certificate cannot be used. */
 class Unusable extends Error {}
@@ -25,45 +20,45 @@ class Unusable extends Error {}
  * inside a certificate decide nothing. Files and list are written after HAProxy has taken a change: what is on disk has
  * always been accepted, and HAProxy starts from it with everything else down.
  */
-export function createTenantCertificates(settings: ProxySettings, files: Files) {
+export function createTenantCertificates(
+  settings: ProxySettings,
+  files: Files,
+  operators: Pick<Certificates, 'reserve' | 'lineDifferences'>,
+) {
   const [folder, list] = [tenantFolder(settings), tenantList(settings)]
   const lines = new Map<string, Line>()
+  const authorities = createAuthorities(settings, files)
   /** Kept across calls: one that fails after HAProxy has taken a name leaves the list to the next. */
   let isListed = true
 
-  const listed = () => Array.from(lines, ([name, line]) => `${entry(name, line)} # ${line.certificate}\n`).join('')
+  const { listed, namesThatAsk, authoritiesInUse } = readersOf(settings, lines)
 
-  /** Reads what an earlier agent has left, and makes sure that HAProxy finds a list even if that one is damaged. */
-  async function open(): Promise<void> {
+  /**
+   * Reads what an earlier agent has left, and makes sure that HAProxy finds a list even if that one is damaged. What asks clients for
+   * something else than its edge does now is left out: a client that was asked the wrong question must not seem to have answered
+   * the right one.
+   */
+  async function open(askedFor: (name: string) => string | undefined): Promise<void> {
     await files.makeFolder(folder, 0o700)
-    for await (const [name, line] of readList(settings, files)) lines.set(name, line)
+    for await (const [name, line] of readList(settings, files))
+      if (!line.asks || line.asks.settings === askedFor(name)) lines.set(name, line)
+    await authorities.open(authoritiesInUse())
     await writeIfDifferent(files, list, listed())
+    await operators.reserve(namesThatAsk(), false)
     const wanted = new Set([...lines.values()].map(({ file }) => file))
     for (const name of await files.list(folder))
       if (!wanted.has(join(folder, name))) await files.remove(join(folder, name))
   }
 
-  /** Resolves to the line that is in force now. */
-  async function put(served: ServedName): Promise<Line> {
-    const { certificate, except, pem } = served
-    const [file, digest] = [fileOf(settings, served), digestOf(pem)]
-    const before = lines.get(served.name)
-    // Not even parsed: at a start these are nearly all.
-    if (before?.file === file && before.digest === digest) return { ...before, certificate }
-    const fault = pemFault(pem)
-    if (fault !== undefined) throw new Unusable(fault)
-    const line = { file, certificate, except, digest, notAfter: new X509Certificate(pem).validToDate.getTime() }
-    const isNew = before?.file !== file
-    await loadFile(settings, file, pem, isNew ? entry(served.name, line) : undefined)
-    await writeSealed(files, line, pem)
-    if (before && isNew) await dropFile(settings, files, before.file)
-    return line
-  }
+  const put = (served: ServedName) => putLine({ settings, files, authorities, lines }, served)
 
   return {
     open,
     /** Which lines of the list a running HAProxy lacks, or has although it should not. */
-    differences: () => lineDifferences(settings, lines),
+    async differences(): Promise<Difference[]> {
+      const ofLines = await lineDifferences(settings, lines)
+      return [...ofLines, ...(await authorities.differences([...authoritiesInUse()]))]
+    },
     /** What HAProxy has. */
     loaded: (): LoadedCertificates => new Map(lines.values().map(({ file, digest }) => [file, digest])),
 
@@ -71,19 +66,14 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
 
     /** In force when it resolves. Throws when HAProxy cannot be asked; then the same can be asked again. */
     async serve({ set, del }: Parameters<NameServer['serve']>[0]): ReturnType<NameServer['serve']> {
-      const faults: { name: string; fault: string }[] = []
-      for (const each of set) {
-        try {
-          const before = lines.get(each.name)
-          const line = await put(each)
-          lines.set(each.name, line)
-          if (before?.file !== line.file || before.certificate !== line.certificate) isListed = false
-        } catch (error) {
-          if (!(error instanceof Unusable)) throw error
-          faults.push({ name: each.name, fault: error.message })
-        }
-      }
-      for (const name of del) {
+      const authoritiesBefore = authoritiesInUse()
+      const { faults, unusable } = await takeIn(lines, set, put, () => {
+        isListed = false
+      })
+      const gone = new Set([...del, ...unusable])
+      // The operator's certificates stand in for names that ask for nothing before their lines go.
+      await operators.reserve(namesThatAsk().difference(gone), true)
+      for (const name of gone) {
         const line = lines.get(name)
         if (!line) continue
         await dropFile(settings, files, line.file)
@@ -92,6 +82,8 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
       }
       if (!isListed) await writeAtomically(files, list, [listed()])
       isListed = true
+      // A list that names them would keep HAProxy from starting.
+      for (const digest of authoritiesBefore.difference(authoritiesInUse())) await authorities.drop(digest)
       return faults
     },
 
@@ -100,71 +92,78 @@ export function createTenantCertificates(settings: ProxySettings, files: Files) 
      * is then reloaded.
      */
     async isInForce(): Promise<boolean> {
-      return (await lineDifferences(settings, lines)).length === 0
+      const found = [...(await lineDifferences(settings, lines)), ...(await operators.lineDifferences())]
+      return found.length === 0 && (await authorities.differences([...authoritiesInUse()])).length === 0
     },
   }
 }
 export type TenantCertificates = ReturnType<typeof createTenantCertificates>
 
+const readersOf = (settings: ProxySettings, lines: ReadonlyMap<string, Line>) => ({
+  listed: () =>
+    Array.from(lines, ([name, line]) => `${entryOf(settings, name, line)} # ${line.certificate}\n`).join(''),
+  namesThatAsk: (): Set<string> => new Set([...lines].flatMap(([name, { asks }]) => (asks ? [name] : []))),
+  authoritiesInUse: (): Set<string> => new Set(lines.values().flatMap(({ asks }) => (asks ? [asks.settings] : []))),
+})
+
+/** `unusable`: names whose clients would be asked for something that does not hold any more. They get no further than the handshake. */
+async function takeIn(
+  lines: Map<string, Line>,
+  set: readonly ServedName[],
+  put: (served: ServedName) => Promise<Line>,
+  onChange: () => void,
+): Promise<{ faults: { name: string; fault: string }[]; unusable: string[] }> {
+  const faults: { name: string; fault: string }[] = []
+  const unusable: string[] = []
+  for (const each of set) {
+    const before = lines.get(each.name)
+    try {
+      const line = await put(each)
+      lines.set(each.name, line)
+      if (before?.file !== line.file || before.certificate !== line.certificate) onChange()
+    } catch (error) {
+      if (!(error instanceof Unusable)) throw error
+      faults.push({ name: each.name, fault: error.message })
+      if (before?.asks?.settings !== each.asks?.settings) unusable.push(each.name)
+    }
+  }
+  return { faults, unusable }
+}
+
+type PutParts = {
+  settings: ProxySettings
+  files: Files
+  authorities: ReturnType<typeof createAuthorities>
+  lines: ReadonlyMap<string, Line>
+}
+/** Resolves to the line that is in force now. */
+async function putLine({ settings, files, authorities, lines }: PutParts, served: ServedName): Promise<Line> {
+  const { certificate, except, pem, asks } = served
+  const [file, digest] = [fileOf(settings, served), digestOf(pem)]
+  const before = lines.get(served.name)
+  // Not even parsed: at a start these are nearly all.
+  if (before?.file === file && before.digest === digest) return { ...before, certificate }
+  const isNew = before?.file !== file
+  const fault = pemFault(pem) ?? (asks && isNew ? await authorities.put(asks) : undefined)
+  if (fault !== undefined) throw new Unusable(fault)
+  const line: Line = {
+    ...{ file, certificate, except, digest, notAfter: new X509Certificate(pem).validToDate.getTime() },
+    ...(asks && { asks: { mode: asks.mode, settings: asks.settings } }),
+  }
+  await loadFile(settings, file, pem, isNew ? entryOf(settings, served.name, line) : undefined)
+  await writeSealed(files, line, pem)
+  if (before && isNew) await dropFile(settings, files, before.file)
+  return line
+}
+
 async function lineDifferences(settings: ProxySettings, lines: ReadonlyMap<string, Line>): Promise<Difference[]> {
-  const missing = new Map([...lines].map(([name, line]) => [entry(name, line), name]))
-  const unexpected = (await linesInForce(settings)).filter((line) => !missing.delete(line))
+  const missing = new Map([...lines].map(([name, line]) => [entryOf(settings, name, line), name]))
+  const unexpected = (await linesInForce(settings, tenantList(settings))).filter((line) => !missing.delete(line))
   const difference = (name: string, kind: Difference['kind']) => ({ what: 'certificate', name, kind }) as const
   return [
     ...missing.values().map((name) => difference(name, 'missing')),
-    ...unexpected.map((line) => difference(line.split(' ')[1] ?? line, 'unexpected')),
+    ...unexpected.map((line) => difference(line.replace(/ \[.*?\]/, '').split(' ')[1] ?? line, 'unexpected')),
   ]
-}
-
-async function linesInForce(settings: ProxySettings): Promise<string[]> {
-  const found: string[] = []
-  // From the file, HAProxy takes our comment for further names.
-  for await (const { answer } of converse(settings.runtimeSocket, [`show ssl crt-list ${tenantList(settings)}`]))
-    for (const line of answer.split('\n')) if (line.startsWith('/')) found.push(line.replace(/ # .*$/, '').trim())
-  return found
-}
-
-/** Other exceptions are another file, so that one line can take over from the other. */
-const fileOf = (settings: ProxySettings, { name, except }: Pick<ServedName, 'name' | 'except'>): string =>
-  join(tenantFolder(settings), `${digestOf([name, ...except].join('\n')).slice(0, 40)}.pem`)
-const digestOf = (text: string): string => hash('sha256', text, 'hex')
-
-/**
- * The first line has the hash of the others: what is half a file after a power cut is then found without a parser, and
- * served again from the record. So nothing has to wait for the disk.
- */
-async function writeSealed(files: Files, { file, digest, notAfter }: Line, pem: string): Promise<void> {
-  const written = await files.open(`${file}.new`, 'empty')
-  try {
-    await written.write(`# ${digest} ${notAfter}\n${pem}`)
-  } finally {
-    await written.close()
-  }
-  await files.rename(`${file}.new`, file)
-}
-
-/** Undefined for what HAProxy has not accepted like this. */
-async function readSealed(files: Files, file: string): Promise<{ digest: string; notAfter: number } | undefined> {
-  const text = (await files.read(file).catch(() => undefined))?.toString('latin1') ?? ''
-  const [, digest = '', notAfter] = /^# ([0-9a-f]{64}) (\d+)\n/.exec(text) ?? []
-  if (digestOf(text.slice(text.indexOf('\n') + 1)) !== digest) return undefined
-  return { digest, notAfter: Number(notAfter) }
-}
-
-const entry = (name: string, { file, except }: Line): string =>
-  [file, name, ...except.map((each) => `!${each}`)].join(' ')
-
-/** `file name !exception … # certificate`, as far as the files are usable. */
-async function* readList(settings: ProxySettings, files: Files): AsyncGenerator<[name: string, line: Line]> {
-  const text = (await files.read(tenantList(settings)).catch(() => undefined))?.toString('latin1') ?? ''
-  for (const listed of text.split('\n')) {
-    const [file = '', name = '', ...rest] = listed.split(' ')
-    const comment = rest.indexOf('#')
-    if (!name || comment < 0) continue
-    const except = rest.filter((word) => word.startsWith('!')).map((each) => each.slice(1))
-    const sealed = file === fileOf(settings, { name, except }) && (await readSealed(files, file))
-    if (sealed) yield [name, { file, certificate: rest[comment + 1] ?? '', except, ...sealed }]
-  }
 }
 
 /** Each with what HAProxy answers when it has done it. */

@@ -1,16 +1,24 @@
+import { authoritiesFault } from '../../kernel/crypto/authorities.ts'
 import { filterDefaults, userAgentFault } from '../../kernel/edge/filters.ts'
 import { headerNameFault, headersFault, headerValueFault, type Message } from '../../kernel/edge/headers.ts'
 import { parseHostport } from '../../kernel/edge/hostport.ts'
+import { authorityLimits } from '../../kernel/edge/mutual_tls.ts'
 import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/edge/paths.ts'
 import type { Json } from '../state/kinds.ts'
 import { answersHttp, type Backends, stringsIn } from './backends.ts'
 import { annotationsOf, isVendorsName, type Notes, othersIn, referredId, textsOf, titleOf } from './notes.ts'
 
-export type Known = { readonly backends: Backends; readonly policies: ReadonlySet<string>; readonly notes: Notes }
+export type Known = {
+  readonly backends: Backends
+  readonly policies: ReadonlySet<string>
+  /** The PEM of certificate authorities, by id. */
+  readonly authorities: ReadonlyMap<string, string>
+  readonly notes: Notes
+}
 
 const fieldsOf = {
   tcp: ['hostports', 'backend', 'ip_restriction'],
-  https: ['hostports', 'routes'],
+  https: ['hostports', 'routes', 'mutual_tls'],
   route: [
     'edge_id',
     'match_type',
@@ -119,6 +127,8 @@ export function importHttpsEdge(row: Json, known: Known): Json {
   const title = titleOf('HTTPS edge', row)
   const guards = missingModules(title, row, 'https', notes)
   const routes = (Array.isArray(row.routes) ? row.routes : []) as Json[]
+  const mutual_tls = mutualTlsOf(title, row.mutual_tls, known)
+  if (row.mutual_tls && !mutual_tls && isOn(row.mutual_tls)) guards.push('an authority of its mutual_tls')
   const isMatch = new RegExp(matchPattern)
   const usable = routes.filter(({ match_type, match }) => {
     const isType = matchTypes.some((type) => type === match_type)
@@ -132,10 +142,26 @@ export function importHttpsEdge(row: Json, known: Known): Json {
     id: row.id,
     ...annotationsOf(title, row, notes),
     hostports: hostportsOf(title, row, known, true),
+    ...(mutual_tls && { mutual_tls }),
     routes: usable.map((route) =>
       importRoute(`${title}, route ${route.match_type} ${route.match}`, route, guards, known),
     ),
   }
+}
+
+/** There, clients without a certificate are always refused. Undefined if an authority is missing or cannot be used here. */
+function mutualTlsOf(title: string, module: unknown, { authorities, notes }: Known): Json | undefined {
+  if (!module) return undefined
+  const ids = (((module as Json).certificate_authorities ?? []) as unknown[]).map(referredId)
+  const found = ids.flatMap(
+    (id) => authorities.get(id ?? '')?.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? '',
+  )
+  const pems = [...new Set(found)]
+  const fault = pems.length === 0 ? { fault: 'has no certificate' } : authoritiesFault(pems, Date.now())
+  if (!fault && pems.length <= authorityLimits.authorities)
+    return { enabled: isOn(module), certificate_authorities: pems.map((pem) => `${pem}\n`), mode: 'required' }
+  notes.add(title, `mutual_tls is left out, because an authority ${fault?.fault ?? 'is one too many'}`)
+  return undefined
 }
 
 function importRoute(title: string, row: Json, edgeGuards: readonly string[], known: Known): Json {

@@ -26,7 +26,6 @@ const leftOut: Partial<Record<ListPath, { called: string; why: string }>> = {
     called: 'TLS certificate',
     why: 'its private key cannot be read. Upload it, or have one ordered',
   },
-  '/certificate_authorities': { called: 'certificate authority', why: 'mutual TLS does not exist here' },
   '/api_keys': { called: 'API key', why: 'its token cannot be read. Create another one' },
   '/bot_users': { called: 'bot user', why: 'users and bots are not in a state file. Create it' },
   '/event_subscriptions': { called: 'event subscription', why: 'create a webhook destination instead' },
@@ -40,7 +39,10 @@ export function importAccount(lists: Lists): Imported {
   const policies = new Set((lists['/ip_policies'] ?? []).map(({ id }) => String(id)))
   const rules = importRules(lists, policies, notes)
   const backends = importBackends(lists, notes)
-  const known = { policies, backends, notes }
+  const authorities = new Map(
+    (lists['/certificate_authorities'] ?? []).map(({ id, ca_pem }) => [String(id), String(ca_pem)]),
+  )
+  const known = { policies, backends, authorities, notes }
   const things = [
     ...importPolicies(lists, rules, notes),
     ...thingsOf(backends),

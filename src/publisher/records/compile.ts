@@ -7,6 +7,7 @@ import {
   type ChallengeRecord,
   type HttpsRecord,
   kindOf,
+  type MutualTlsRecord,
   type PolicyRecord,
   type RecordKey,
   type RecordKind,
@@ -18,6 +19,7 @@ import {
 import { type RouteModuleName, routeModuleNames } from '../../distribution/route_modules.ts'
 import { ruleFormat } from '../../distribution/rule_file.ts'
 import { ruleListLayout } from '../../distribution/rule_list.ts'
+import { canonicalAuthorities } from '../../kernel/crypto/authorities.ts'
 import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
 import type { HeaderOperations } from '../../kernel/edge/headers.ts'
 import type { ConnectionLimit } from '../../kernel/edge/rate_limit.ts'
@@ -26,6 +28,7 @@ import { isId, toId, type Uuid } from '../../kernel/ids.ts'
 import { type Cell, isServedIn, placedIn } from '../../operations/placement.ts'
 import type { StoredModule } from '../../resources/edges/module.ts'
 import type { ModuleName } from '../../resources/edges/modules.ts'
+import type { MutualTls } from '../../resources/edges/mutual_tls_module.ts'
 import { edgeColumns, type RouteRow } from '../../resources/edges/store.ts'
 import { compileRecipients, systemAccountId } from '../nodes/node_keys.ts'
 import { backendCompilers } from './backend_records.ts'
@@ -170,7 +173,25 @@ const compilers: Record<RecordKind, Compiler> = {
 
   async https(db, changed, _now, { cell }) {
     const rows = await edgeRows(db, 'https', changed, cell)
-    return new Map(rows.map((row) => [row.id, { value: { hostports: row.hostports } satisfies HttpsRecord }]))
+    const open = rows.filter((row) => !enabled(row, 'mutual_tls'))
+    return new Map(open.map((row) => [row.id, { value: { hostports: row.hostports } satisfies HttpsRecord }]))
+  },
+
+  async mutual_tls(db, changed, _now, { cell }) {
+    const rows = await edgeRows(db, 'https', changed, cell)
+    return new Map(
+      rows.flatMap((row) => {
+        const settings = enabled(row, 'mutual_tls')?.settings as MutualTls | undefined
+        if (!settings) return []
+        const value: MutualTlsRecord = {
+          account: toId('ac', row.account_id),
+          hostports: row.hostports,
+          mode: settings.mode,
+          authorities: canonicalAuthorities(settings.certificate_authorities),
+        }
+        return [[row.id, { value }] as const]
+      }),
+    )
   },
 
   async route(db, changed, _now, { cell }) {

@@ -15,10 +15,15 @@ type Place = {
 }
 const edgeIn = (cell: Cell): SqlFragment => sql`${isPlaced(sql`account_id`, cell)} and ${isServedIn(sql`cells`, cell)}`
 
+const asksForCertificates = sql`exists (
+  select from edge_modules m
+  where m.account_id = edges.account_id and m.edge_id = edges.id and m.module = 'mutual_tls' and m.enabled)`
+
 /** Where everything that has a record stands, by kind. */
 const places: Record<RecordKind, Place> = {
   tcp: { prefix: 'edgtcp', from: sql`edges where kind = 'tcp'`, inCell: edgeIn },
-  https: { prefix: 'edghts', from: sql`edges where kind = 'https'`, inCell: edgeIn },
+  https: { prefix: 'edghts', from: sql`edges where kind = 'https' and not ${asksForCertificates}`, inCell: edgeIn },
+  mutual_tls: { prefix: 'edghts', from: sql`edges where kind = 'https' and ${asksForCertificates}`, inCell: edgeIn },
   route: {
     prefix: 'edghtsrt',
     from: sql`edges where kind = 'route'`,

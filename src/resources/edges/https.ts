@@ -58,8 +58,9 @@ const edges: Resource<{ id: 'edghts' }, HttpsEdgeRow, typeof HttpsEdge> = {
   find: findHttpsEdge,
   guard: edgeGuard(['delete']),
   // Its routes name the edge and not its hostports, so they change with it only when it goes, or goes elsewhere.
-  records: ({ id, routes, cells }, { accountId }, verb, before) => [
+  records: ({ id, routes, cells, modules }, { accountId }, verb, before) => [
     `https.${toId('edghts', id)}`,
+    ...(modules.mutual_tls || before?.modules.mutual_tls ? [`mutual_tls.${toId('edghts', id)}` as const] : []),
     ...(verb === 'create' ? [restrictionsKey(accountId)] : []),
     ...(verb === 'delete' || (before && !isDeepStrictEqual(before.cells, cells))
       ? routes.map((route) => routeKey(route.id))
@@ -92,7 +93,13 @@ const rereadRoute = async (tx: Db, caller: Caller, edgeId: Id<'edghts'>, id: Uui
   return row
 }
 const checkModules = checkInlineModules('route')
-const checkNames = (body: { hostports?: string[]; cells?: string[] | null }, settings: InstallationSettings) => {
+const checkEdgeModules = checkInlineModules('https')
+const checkEdge = (
+  body: { hostports?: string[]; cells?: string[] | null },
+  settings: InstallationSettings,
+  isVendorClient: boolean,
+) => {
+  checkEdgeModules(body, settings, isVendorClient)
   checkHostports(body)
   checkCells(body)
   checkWildcards(settings, body.hostports)
@@ -102,12 +109,14 @@ export const httpsEdgeRoutes = [
   createRoute(edges, {
     access: 'anyone',
     body: HttpsEdgeCreate,
+    bodyLimitBytes: moduleBodyLimitBytes,
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
-    check: checkNames,
+    check: checkEdge,
     async insert(tx, { caller, body, domains }) {
       await holdCells(tx, caller, body.cells)
       const id = await insertEdge(tx, caller, { kind: 'https', cells: body.cells, ...newAnnotations(body) })
       await setHttpsHostports(tx, caller, domains, id, body.hostports)
+      await setInlineModules(tx, caller, 'https', id, body)
       return rereadEdge(tx, caller, id)
     },
   }),
@@ -119,12 +128,13 @@ export const httpsEdgeRoutes = [
     // Its routes may be sent back with it.
     bodyLimitBytes: moduleBodyLimitBytes,
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
-    check: checkNames,
+    check: checkEdge,
     async apply(tx, { caller, body, domains }, before) {
       const { cells = before.cells } = body
       await holdCells(tx, caller, body.cells)
       await updateEdge(tx, caller, before.id, { cells, ...patchedAnnotations(before, body) })
       await setHttpsHostports(tx, caller, domains, before.id, body.hostports)
+      await setInlineModules(tx, caller, 'https', before.id, body)
       return rereadEdge(tx, caller, before.id)
     },
   }),
@@ -133,6 +143,7 @@ export const httpsEdgeRoutes = [
     access: 'anyone',
     remove: (tx, { caller }, before) => deleteEdge(tx, caller, before.id),
   }),
+  ...moduleRoutes(edges, 'https'),
 
   createRoute(routes, {
     access: 'anyone',

@@ -37,6 +37,7 @@ import { IpPolicyIds } from '../ip_policies/schema.ts'
 import { holdIpPolicies } from '../ip_policies/store.ts'
 import { corsModule } from './cors_module.ts'
 import { define, type EdgeKind, type Module } from './module.ts'
+import { mutualTlsModule } from './mutual_tls_module.ts'
 import { connectionLimitModule, rateLimitModule } from './rate_limit_modules.ts'
 
 const HeaderMap = (options: object = {}) =>
@@ -308,6 +309,8 @@ export const modules = {
     toStored: (body) => ({ settings: rewriteOf(body) }),
     show: ({ settings }) => settings as Rewrite,
   }),
+
+  mutual_tls: mutualTlsModule,
 } as const satisfies Record<string, Module>
 
 export type ModuleName = keyof typeof modules

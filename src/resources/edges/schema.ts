@@ -224,12 +224,12 @@ export const HttpsRoute = Closed(
 )
 export type HttpsRoute = Static<typeof HttpsRoute>
 
-export const HttpsEdgeCreate = Closed({
+export const HttpsEdgeCreate = withModules('https', {
   ...Annotations,
   hostports: Type.Optional(HttpsHostports),
   cells: Type.Optional(Cells),
 })
-export const HttpsEdgeUpdate = Closed({
+export const HttpsEdgeUpdate = withModules('https', {
   id: PathId('edghts'),
   ...Annotations,
   hostports: Type.Optional(HttpsHostports),
@@ -238,6 +238,7 @@ export const HttpsEdgeUpdate = Closed({
 export const HttpsEdge = Closed(
   {
     ...edgeFields('edghts'),
+    ...shown('https'),
     routes: Type.Array(HttpsRoute, { description: 'Newest first.', 'x-volatile': true }),
     status: StatusShown,
   },

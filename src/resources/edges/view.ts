@@ -66,6 +66,7 @@ export function toHttpsEdge(row: HttpsEdgeRow, uri: UriOf): HttpsEdge {
     ...shownAnnotations(row),
     ...shownHostports(row),
     cells: row.cells,
+    ...shownModules(row, 'https', uri),
     routes: row.routes.map((route) => toHttpsRoute(route, uri)),
   }
 }

@@ -23,6 +23,7 @@ import { HeadersRow } from './headers.tsx'
 import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
 import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
+import { MutualTlsRow } from './mutual_tls.tsx'
 import { RateLimitRow } from './rate_limit.tsx'
 import { RedirectRow } from './redirect.tsx'
 import { RewriteRow } from './rewrite.tsx'
@@ -62,6 +63,12 @@ export function HttpsDetail({ id }: { id: string }) {
                 children: (
                   <>
                     <StatusNote status={edge.status} />
+                    <section className="frame modules" aria-label="Modules of the edge">
+                      <MutualTlsRow
+                        place={{ name: edge.hostports[0] ?? edge.id, edgeId: edge.id }}
+                        module={edge.mutual_tls}
+                      />
+                    </section>
                     <Routes edge={edge} />
                     <HealthTable reported={healthIn(edge)} />
                   </>

@@ -22,6 +22,7 @@ type Bodies = {
   connection_limit: Shapes['ConnectionLimitModule']
   redirect: Shapes['RedirectModule']
   rewrite: Shapes['RewriteModule']
+  mutual_tls: Shapes['MutualTlsModuleReplace']
 }
 type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
 type Operations<Module extends keyof Bodies> = {
@@ -34,10 +35,9 @@ const edgeOf = ({ edgeId }: ModulePlace) => ({ params: { path: { id: edgeId } } 
 const routeOf = ({ edgeId, routeId = '' }: ModulePlace) => ({ params: { path: { edge_id: edgeId, id: routeId } } })
 
 /** Their operations differ in the path and the body alone, which the types of the client cannot say together. */
-function onRoutes<Module extends Exclude<keyof Bodies, 'backend' | 'ip_restriction' | 'connection_limit'>>(
-  module: Module,
-  noun: string = module.replaceAll('_', ' '),
-): Operations<Module> {
+function onRoutes<
+  Module extends Exclude<keyof Bodies, 'backend' | 'ip_restriction' | 'connection_limit' | 'mutual_tls'>,
+>(module: Module, noun: string = module.replaceAll('_', ' ')): Operations<Module> {
   const path = `/edges/https/{edge_id}/routes/{id}/${module}` as '/edges/https/{edge_id}/routes/{id}/request_headers'
   return {
     noun,
@@ -83,6 +83,11 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   },
   redirect: onRoutes('redirect'),
   rewrite: onRoutes('rewrite'),
+  mutual_tls: {
+    noun: 'client certificates',
+    put: (place, body) => answerOf(api.PUT('/edges/https/{id}/mutual_tls', { ...edgeOf(place), body })),
+    remove: (place) => answerOf(api.DELETE('/edges/https/{id}/mutual_tls', edgeOf(place))),
+  },
 }
 
 type Props<Module extends keyof Bodies> = {

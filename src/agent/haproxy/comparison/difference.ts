@@ -3,7 +3,7 @@ import type { MapName } from '../maps/entries.ts'
 
 /** Something in HAProxy that is not as the agent left it. */
 export type Difference = {
-  readonly what: MapName | 'native backend' | 'certificate'
+  readonly what: MapName | 'native backend' | 'certificate' | 'client authorities'
   readonly name: string
   readonly kind: 'changed' | 'missing' | 'unexpected'
 }

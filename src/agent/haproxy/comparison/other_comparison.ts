@@ -8,7 +8,7 @@ import type { Difference } from './difference.ts'
 
 type Parts = {
   natives: Pick<Natives, 'differences'>
-  certificates: Pick<Certificates, 'loaded'>
+  certificates: Pick<Certificates, 'loaded' | 'lineDifferences'>
   tenants: Pick<TenantCertificates, 'differences' | 'loaded'>
 }
 
@@ -26,6 +26,7 @@ export function createOtherComparison(
     return [
       ...(await natives.differences()),
       ...(await tenants.differences()),
+      ...(operators ? await certificates.lineDifferences() : []),
       ...(loaded ? await certificateDifferences(loaded) : []),
     ]
   }

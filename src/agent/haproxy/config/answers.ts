@@ -9,6 +9,9 @@ const errorBody = (status: number, code: string, msg: string): string =>
 const answer = (status: number, code: string, msg: string): string =>
   `status ${status} content-type application/json string '${errorBody(status, code, msg)}'`
 
+const refusedCertificate = (code: string, msg: string): string =>
+  `status 403 content-type application/json lf-string '{"error_code":"${code}","status_code":403,"msg":"${msg}","details":{"request_id":"%[unique-id]"}}'`
+
 const timeout = [408, 'ERR_REQUEST_TIMEOUT', 'The request took too long to arrive.'] as const
 
 /** What the edge itself says, as arguments of `http-request return` and `http-error`. */
@@ -20,6 +23,12 @@ export const answers = {
   userAgentRefused: `status 403 content-type application/json lf-string '{"error_code":"ERR_USER_AGENT_REFUSED","status_code":403,"msg":"This route refuses requests with this User-Agent.","details":{"request_id":"%[unique-id]"}}'`,
   corsRefused: `status 403 content-type application/json lf-string '{"error_code":"ERR_CORS_REFUSED","status_code":403,"msg":"This route does not accept requests from pages of this origin.","details":{"request_id":"%[unique-id]"}}'`,
   methodRefused: `status 405 content-type application/json lf-string '{"error_code":"ERR_METHOD_REFUSED","status_code":405,"msg":"This route does not accept this method.","details":{"request_id":"%[unique-id]"}}' hdr Allow %[var(txn.allowed_methods)]`,
+  certificateMissing: refusedCertificate('ERR_CLIENT_CERTIFICATE_REQUIRED', 'This host requires a client certificate.'),
+  certificateExpired: refusedCertificate('ERR_CLIENT_CERTIFICATE_REFUSED', 'The client certificate has expired.'),
+  certificateRefused: refusedCertificate(
+    'ERR_CLIENT_CERTIFICATE_REFUSED',
+    'The client certificate is not accepted here.',
+  ),
   badHost: answer(400, 'ERR_BAD_HOST', 'The Host header must be a host name or an address, with an optional port.'),
   badForwardedFor: answer(
     400,

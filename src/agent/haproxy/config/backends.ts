@@ -1,9 +1,11 @@
+import { clientCertificateHeaders } from '../../../kernel/edge/mutual_tls.ts'
 import { noteFailedRequest } from '../lines/request_lines.ts'
 import { backendValue, timeoutsValue } from '../maps/codec.ts'
 import { noWebsocket, withHeaders, withTimeouts } from '../maps/entries.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { clientAddress } from './client_address.ts'
+import { forwardCertificate } from './mutual_tls.ts'
 import { responseBackend, responses } from './responses.ts'
 import { rewriteHost } from './route_rewrite.ts'
 import { part, quoted } from './rules.ts'
@@ -35,6 +37,7 @@ export const clientMayNotSend = [
   'true-client-ip',
   'cf-connecting-ip',
   'x-request-id',
+  clientCertificateHeaders,
   // Replace the path in some frameworks, and with it the one that was decided on.
   'x-original-*',
   'x-rewrite-url',
@@ -83,7 +86,7 @@ export const forwardCareful = (settings: ProxySettings) => `${dropTrailers}
   acl names_none req.fhdr(connection) -m str -i close keep-alive
   http-request lua.hop_by_hop if names_headers !names_none
   http-request return ${answers.internal} if names_headers !names_none !{ var(txn.unhopped) -m found }
-  http-request del-header '^(?:${inAnyDisguise})$' -m reg${forward(settings)}${rewriteHost}
+  http-request del-header '^(?:${inAnyDisguise})$' -m reg${forward(settings)}${forwardCertificate}${rewriteHost}
   http-request set-header Connection upgrade if websocket
   http-request set-header Upgrade websocket if websocket
   http-response return ${answers.badGateway} if { status 101 } !websocket

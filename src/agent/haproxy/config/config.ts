@@ -7,7 +7,7 @@ import { matchesParameters, readyKey, slashesAllowed } from '../maps/entries.ts'
 import { nativeMissing, nativeSections } from '../native/sections.ts'
 import { sendsProxy, toHttp2 } from '../native/upstream.ts'
 import { beforeWebsocket, noteWebsocket, websocketTable } from '../sessions.ts'
-import { limitsOf, loadedCertificateFolder, mapFile, type ProxySettings, tenantList } from '../settings.ts'
+import { limitsOf, mapFile, operatorList, type ProxySettings, tenantList } from '../settings.ts'
 import { answers, parserAnswers } from './answers.ts'
 import { backends, httpsBackends } from './backends.ts'
 import {
@@ -22,6 +22,7 @@ import { refuseEmergencyConnections, refuseEmergencyRequests } from './emergency
 import { fastPath, fastPathMaps } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
 import { hasNoModule, moduleAcls } from './modules.ts'
+import { checkCertificates } from './mutual_tls.ts'
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
 import { chooseResponse, responseBackend } from './responses.ts'
@@ -184,7 +185,7 @@ const dotsWithParameters = '/\\.{1,2}(?:;|%3[Bb])'
  */
 const httpsBinds = (settings: ProxySettings): string => {
   // The operator's, for the names in them, and those of accounts, for the names in the list.
-  const files = `crt ${quoted(loadedCertificateFolder(settings))} crt-list ${quoted(tenantList(settings))}`
+  const files = `crt-list ${quoted(operatorList(settings))} crt-list ${quoted(tenantList(settings))}`
   const tls = `ssl ${files} strict-sni`
   const overTcp = (at: string) => `  bind ${at}${at.startsWith('[') ? ' v6only' : ''} ${tls} alpn h2,http/1.1\n`
   const overUdp = (at: string) => `  bind quic${at.startsWith('[') ? 6 : 4}@${at} name http3 ${tls} alpn h3\n`
@@ -249,6 +250,7 @@ ${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'resp
   http-request set-var(txn.host) req.fhdr(host),lower,host_only,rtrim(.) if !known_host
   http-request set-var(txn.edge) var(txn.host),map_str(${mapFile(settings, 'host')}) if !known_host
   http-request set-var(txn.edge) var(txn.host),lua.reverse,map_beg(${mapFile(settings, 'wildcard')}) if !known_host
+${checkCertificates(settings)}
 
   # Edge and path → route.
   acl found var(txn.entry) -m found
@@ -259,10 +261,9 @@ ${otherReadings(settings)}
 
   # A client admitted under one edge's name must not reach another edge on the same connection. Compared by edge, so that
   # browsers may share a connection among the names of one; remembered, so that a connection is checked once.
-  acl sni_known ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}) -m found
   acl sni_wildcard_same ssl_fc_sni,lower,lua.reverse,map_beg(${mapFile(settings, 'wildcard')}),strcmp(txn.edge) eq 0
-  http-request return ${answers.misdirected} if !same_edge sni_known !sni_same || !same_edge !sni_known !sni_wildcard_same
-  http-request set-var(sess.edge) var(txn.edge) if !same_edge
+  http-request return ${answers.misdirected} if !is_mutual !same_edge sni_known !sni_same || !is_mutual !same_edge !sni_known !sni_wildcard_same
+  http-request set-var(sess.edge) var(txn.edge) if !is_mutual !same_edge
 ${findResponseLists(settings)}${findCors(settings)}
   http-request return ${answers.internal} if has_response_headers !has_response_lists || has_cors !has_cors_lists
 

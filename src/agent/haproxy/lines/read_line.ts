@@ -7,6 +7,7 @@ import type { Decider, RequestLine } from '../../requests/feed.ts'
 import { moduleWarning } from '../config/modules.ts'
 import { failureOf } from './failures.ts'
 import { type Outcome, outcomeOf, type rulesOf } from './outcomes.ts'
+import { readHandshake } from './refused_handshake.ts'
 import { commonFields, lineKinds, requestFields } from './request_lines.ts'
 
 export type LineContext = {
@@ -31,7 +32,9 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
   const kind = of('kind')
   const isHttp = kind === lineKinds.request
   if (fields.length !== (isHttp ? names.length : commonFields.length)) return undefined
-  if (kind === lineKinds.unreadable && of('fault') !== '0') return undefined
+  const isHandshake = kind === lineKinds.unreadable && !of('fault').startsWith('0|')
+  const handshake = isHandshake ? readHandshake(of('fault'), of('decision'), of('over')) : undefined
+  if (isHandshake && !handshake) return undefined
   const arrived = Number(of('at'))
   const source = parseAddress(of('source'))
   if (!source || !Number.isSafeInteger(arrived)) return undefined
@@ -39,23 +42,30 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
   const entry = of('entry').split('|')
   const [target = '', account = '', backend = ''] = entry
   // Policies are the last part, of which the line has the first.
-  const { refusedBy, allowedBy, warnedBy, warning } = readDecision(of('decision'), entry.at(-1) ?? '')
+  const { refusedBy, allowedBy, warnedBy, warning } = readDecision(
+    kind === lineKinds.unreadable ? '-' : of('decision'),
+    entry.at(-1) ?? '',
+  )
   const status = isHttp ? positive(of('status')) : null
   const ended = { of, status, kind, edition: context.edition, rules: context.rules }
-  const { outcome, reason } = refusedBy ? refused(refusedBy) : (limited(of('over')) ?? endOf(ended))
+  const { outcome, reason } = handshake
+    ? ({ outcome: 'refused', reason: handshake.reason } as const)
+    : refusedBy
+      ? refused(refusedBy)
+      : (limited(of('over')) ?? endOf(ended))
   const isWarned = outcome === 'allowed' && (warnedBy.length > 0 || warning !== undefined)
   const decider = isWarned ? warnedBy[0] : { refused: refusedBy, allowed: allowedBy }[outcome as 'refused' | 'allowed']
   const request: EdgeRequest = {
     id: of('id'),
     at: rfc3339(arrived),
     node: context.node,
-    account: idOf('ac', account),
-    edge: isHttp ? idOf('edghts', of('edge')) : idOf('edgtcp', target),
+    account: handshake?.account ?? idOf('ac', account),
+    edge: handshake?.edge ?? (isHttp ? idOf('edghts', of('edge')) : idOf('edgtcp', target)),
     route: idOf('edghtsrt', target),
     source: formatAddress(source),
     protocol: protocolOf(isHttp, of('major'), of('version')),
     method: isHttp ? plain(of('method'), requestLimits.method) : null,
-    host: isHttp ? plain(of('host'), requestLimits.host) : null,
+    host: isHttp || handshake ? plain(of(isHttp ? 'host' : 'address'), requestLimits.host) : null,
     path: isHttp ? plain(of('path'), requestLimits.path) : null,
     status,
     durationMs: positive(of('duration')) ?? 0,

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { idLength } from '../../../kernel/ids.ts'
 import { type EntryVariable, kindOf, plainPath, quoted } from '../config/rules.ts'
 import { placeOf } from '../maps/codec.ts'
-import { lineSocket, type ProxySettings } from '../settings.ts'
+import { lineSocket, mapFile, type ProxySettings } from '../settings.ts'
 
 /**
  * HAProxy writes a line for each request and connection into a ring, and the agent reads the ring over a socket. Every
@@ -99,12 +99,29 @@ export const earlyLines = (() => {
 `
 })()
 
+/**
+ * A handshake that failed has no request. `decision` and `over` are the edge of the name that was asked for, as an exact name and under a
+ * wildcard, with what it asks clients for.
+ */
+const handshake = (settings: ProxySettings): Common => {
+  const edgeBy = (lookUp: string) => {
+    const edge = `ssl_fc_sni,lower,${lookUp}`
+    return `%[${edge}]|%[${edge},bytes(1),map_str(${mapFile(settings, 'mutual_tls')})]`
+  }
+  return {
+    ...{ ...early, state: '%ts', address: `%[ssl_fc_sni,lower,bytes(0,${hostBytes})]` },
+    fault: '%[fc_err]|%[ssl_c_err]|%[ssl_c_ca_err]|%[ssl_fc_err_str]',
+    decision: edgeBy(`map_str(${mapFile(settings, 'host')})`),
+    over: edgeBy(`lua.reverse,map_beg(${mapFile(settings, 'wildcard')})`),
+  }
+}
+
 /** A connection that sends nothing is no request. */
 export const logRequests = (settings: ProxySettings): string => `
   ${toRing}
   option dontlognull
   log-format ${format('request', ended, ofRequests)}
-  error-log-format ${format('unreadable', { ...early, state: '%ts', fault: '%[fc_err]' })}
+  error-log-format ${format('unreadable', handshake(settings))}
   # Before anything is answered, and as the client has sent it.
   http-request set-var(txn.asked_host) req.fhdr(host)
   http-request set-var(txn.asked_path) path

@@ -2,6 +2,7 @@ import type {
   ChallengeRecord,
   FailoverRecord,
   HttpsRecord,
+  MutualTlsRecord,
   ResponseRecord,
   RestrictionsRecord,
   RouteRecord,
@@ -13,7 +14,7 @@ import { challengeAnswerPattern, challengeTokenPattern } from '../../../kernel/e
 import { responseFault } from '../../../kernel/edge/fixed_response.ts'
 import { encodeHeaderText, headersFault, type Message } from '../../../kernel/edge/headers.ts'
 import { checkPathPattern } from '../../../kernel/edge/health_check.ts'
-import { isHostName, parseHostport } from '../../../kernel/edge/hostport.ts'
+import { isHostName } from '../../../kernel/edge/hostport.ts'
 import { hasEncodedSlash, hasParameters } from '../../../kernel/edge/paths.ts'
 import { exactGuardKey, exactKey, prefixGuardKey, prefixKey } from '../../../kernel/edge/route_keys.ts'
 import { timeoutLimits, websocketIdleSeconds } from '../../../kernel/edge/timeouts.ts'
@@ -33,6 +34,7 @@ import {
 } from './codec.ts'
 import { headerLists, responseLists } from './header_lists.ts'
 import { connectionLimitEntry, moduleEntries, moduleParts } from './module_entries.ts'
+import { hostportOf, mutualTlsEntries, nameEntries } from './name_entries.ts'
 import { responseValue } from './response_entry.ts'
 
 /** What an entry looks up stands before it. `node` is last: it says that the others are there. */
@@ -55,6 +57,7 @@ export const mapNames = [
   'tcp',
   'guard',
   'guarded',
+  'mutual_tls',
   'route',
   'host',
   'wildcard',
@@ -145,16 +148,9 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       ...hostports.map((text): Entry => ({ map: 'tcp', key: destinationKey(text), value })),
     ]
   },
-  https(id, { hostports }: HttpsRecord) {
-    const value = known('edghts', id)
-    return hostports.map((text) => {
-      const { host } = hostportOf(text, true)
-      if (parseAddress(host.replaceAll(/[[\]]/g, ''))) throw new UnusableRecord(`${text} is an address, not a name`)
-      return host.startsWith('*.')
-        ? { map: 'wildcard', key: [...host.slice(1)].reverse().join(''), value }
-        : { map: 'host', key: host, value }
-    })
-  },
+  https: (id, { hostports }: HttpsRecord) => nameEntries(hostports, known('edghts', id)),
+  mutual_tls: (id, record: MutualTlsRecord) =>
+    mutualTlsEntries(known('edghts', id), known('ac', record.account), record),
   route(id, record: RouteRecord) {
     const { account, edge, match_type, match, backend, policies, headers, encoded_slashes, websocket, timeouts } =
       record
@@ -319,12 +315,6 @@ function policiesField(policies: readonly string[] | null, mode: TcpRecord['poli
   if (policies === null) return 'open'
   if (mode !== undefined && mode !== 'warn') throw new UnusableRecord(`${JSON.stringify(mode)} is no mode of policies`)
   return `${mode === 'warn' ? onlyWarns : ''}${list(policies)}`
-}
-
-function hostportOf(text: string, wildcard: boolean) {
-  const parsed = parseHostport(text, { wildcard })
-  if (typeof parsed === 'string') throw new UnusableRecord(`${JSON.stringify(text)} ${parsed}`)
-  return parsed
 }
 
 /** A TCP client does not send the name it connected to, so a name matches every address that we listen on. */

@@ -35,9 +35,10 @@ export function createMapEnforcement({ runtime, haproxy, claims, natives, config
   }
 
   return {
-    /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. */
-    async start(all: Iterable<Entry>): Promise<void> {
+    /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. `prepare`: once they are known. */
+    async start(all: Iterable<Entry>, prepare = async (): Promise<void> => {}): Promise<void> {
       claims.replace(all)
+      await prepare()
       claims.change(natives.takeChanges().entries)
       files.outdate()
       const isSameConfig = await config.isCurrent()
