@@ -65,8 +65,8 @@ const HttpsRecord = Closed({ hostports: Hostports({ wildcard: true }) })
 
 /**
  * An HTTPS edge that asks clients for a certificate, in place of its https record. It is a kind of its own because agents before
- * it keep an edge whose record they do not understand as it was: they would go on to let everyone in. Of this they learn only
- * that the edge is gone.
+ * it keep an edge whose record they do not understand as it was: they would go on to let everyone in. From this record they learn
+ * only that the edge is gone.
  */
 const MutualTlsRecord = Closed({
   account: Id('ac'),

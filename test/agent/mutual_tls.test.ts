@@ -119,7 +119,7 @@ for (const mode of ['required', 'optional'] as const)
     assert.equal((await visit(edge, { client: alice })).status, 404)
   })
 
-test('a good certificate gets in, and the upstream is told whose it is', async () => {
+test('a good certificate gets in, and the upstream learns whose it is', async () => {
   const { https } = await putMutual(edge, { host: 'app.example.com', authorities: [root], port: upstream.port })
   const intermediate = authority('/O=Tests/CN=Intermediate', { issuer: root })
   for (const client of [alice, issue({ subject: '/O=Tests/CN=client alice', issuer: intermediate })])
@@ -155,7 +155,7 @@ test('a good certificate gets in, and the upstream is told whose it is', async (
   await edge.apply({ [`mutual_tls.${https}`]: null })
 })
 
-test('optional: without a certificate the upstream is told that there is none', async () => {
+test('optional: without a certificate the upstream learns that there is none', async () => {
   const { https } = await putMutual(edge, {
     ...{ host: 'app.example.com', authorities: [root], port: upstream.port, mode: 'optional' },
   })
@@ -209,9 +209,9 @@ test('two edges of two accounts with different authorities do not mix, not by re
   for (const tls of ['TLSv1.2', 'TLSv1.3'] as const) {
     const ofAlice = await visit(edge, { client: alice, tls })
     const ofMallory = await visit(edge, { servername: 'other.example.com', client: mallory, tls })
-    const ofNobody = await visit(edge, { servername: 'plain.example.com', tls })
+    const withoutOne = await visit(edge, { servername: 'plain.example.com', tls })
     assert.deepEqual(
-      [ofAlice, ofMallory, ofNobody].map(({ status }) => status),
+      [ofAlice, ofMallory, withoutOne].map(({ status }) => status),
       [200, 200, 200],
     )
     served += 3
@@ -219,7 +219,7 @@ test('two edges of two accounts with different authorities do not mix, not by re
     const again = await visit(edge, { tls, session: ofAlice.session, client: alice })
     assert.deepEqual([again.status, again.isReused], [200, true])
     served++
-    for (const { session } of [ofMallory, ofNobody])
+    for (const { session } of [ofMallory, withoutOne])
       for (const client of [undefined, mallory]) assert.equal((await visit(edge, { tls, session, client })).status, 0)
     const elsewhere = await visit(edge, {
       servername: 'other.example.com',
@@ -312,7 +312,7 @@ test('names under a wildcard ask, but for those of other edges', async () => {
   assert.equal((await visit(edge, { servername: 'a.wild.example.com' })).status, 404)
 })
 
-test('a restarted agent and a restarted HAProxy ask for the same, or serve nobody', async () => {
+test('a restarted agent and a restarted HAProxy ask for the same, or serve no one', async () => {
   const { https, account } = await putMutual(edge, { ...app, authorities: [root] })
   const visits = async () => {
     const clients = [alice, mallory, undefined]
@@ -325,7 +325,7 @@ test('a restarted agent and a restarted HAProxy ask for the same, or serve nobod
   process.kill(Number(pid), 'SIGKILL')
   await poll(async () => (await visit(edge, { client: alice })).status === 200)
   assert.deepEqual(await visits(), [200, 0, 0])
-  // What is on disk is of before the record: with that, nobody gets in until the authorities are those of the record.
+  // The disk has the previous authorities: no one gets in until they are those of the record.
   const key = `mutual_tls.${https}` as RecordKey
   const value = mutualRecord({ host, authorities: [other], account }) as MutualTlsRecord
   await edge.restartAgent({ [key]: value })

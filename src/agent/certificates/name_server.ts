@@ -12,7 +12,7 @@ export type ServedName = {
 export type AskedOfClients = {
   readonly mode: MutualTlsMode
   readonly authorities: string
-  /** Of both; see mutualTlsDigest. */
+  /** The digest of both; see mutualTlsDigest. */
   readonly settings: string
 }
 /** How names get their certificates in a proxy. For a name it rejects, it gives the reason and keeps the certificate it had. */

@@ -32,7 +32,7 @@ test('what is read back is what was written, with what it says', async () => {
   assert.match((await admin('GET', path)).body.authorities[0].subject, /^O=Gatehouse tests,CN=Clients 2$/)
 })
 
-test('certificates that could let nobody in, or the wrong clients, are refused with the field', async () => {
+test('certificates that could let no one in, or the wrong clients, are refused with the field', async () => {
   const root = authority('/CN=Root')
   const second = authority('/CN=Second', { issuer: root })
   const { certificate_pem: leaf, private_key_pem } = newCertificate(['leaf.example'])

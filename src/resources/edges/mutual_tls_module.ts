@@ -32,12 +32,15 @@ const Mode = Type.Unsafe<MutualTlsMode>({
   enum: [...mutualTlsModes],
   'x-default': defaultMutualTlsMode,
   description:
-    'With `required`, clients without a certificate are refused. With `optional` they pass, and the upstream is told so. A certificate that does not verify is refused in either mode.',
+    'With `required`, clients without a certificate are refused. With `optional` they pass, and the upstream learns that they have none. A certificate that does not verify is refused in either mode.',
 })
 const Authority = Closed(
   {
     subject: Type.String({ description: 'Its name.' }),
-    sha256_fingerprint: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the certificate, in hexadecimal.' }),
+    sha256_fingerprint: Type.String({
+      pattern: '^[0-9a-f]{64}$',
+      description: 'The fingerprint of the certificate, in hexadecimal.',
+    }),
     not_before: Timestamp,
     not_after: Type.Unsafe<string>({
       ...Timestamp,

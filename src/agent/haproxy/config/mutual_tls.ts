@@ -8,9 +8,9 @@ const maxSubjectBytes = 4_096
 /**
  * An edge that asks for client certificates. HAProxy has verified them in the handshake, with the authorities in the line of the name
  * that the client asked for (tenant_certificates.ts), which is why that name has to belong to the same edge. A request is looked at
- * all the same: the handshake may be of before, when nothing or something else was asked for. See docs/adr/0140.
+ * all the same: the handshake may be older than what is asked for now. See docs/adr/0140.
  *
- * Before the route is looked up, so that nobody learns which there are. Until it is, the entry names the account alone, for the
+ * Before the route is looked up, so that no client without a certificate learns which there are. Until it is, the entry names the account alone, for the
  * line about the request.
  */
 export const checkCertificates = (settings: ProxySettings): string => `
