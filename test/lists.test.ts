@@ -133,6 +133,7 @@ describe('with many rows', () => {
       apiKeyId: newId('ak'),
       apiKeyExpiresAt: null,
       apiKeyRotatedAt: null,
+      approvalRequiredFor: [],
       scopes: ['*'],
       allowedCidrs: [],
       tokenReplaced: false,

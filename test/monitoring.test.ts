@@ -110,6 +110,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
       'gatehouse_unconfirmed_change_sets{state="overdue"}': '0x90',
     },
   },
+  GatehouseChangeWithoutApproval: {
+    fires: { gatehouse_changes_without_approval_total: '0+1x90' },
+    quiet: { gatehouse_changes_without_approval_total: '3x90' },
+  },
   // The test's clock starts in 1970.
   GatehouseBackupOld: {
     fires: { 'gatehouse_backup_timestamp_seconds{instance="a"}': '-200000x90' },

@@ -42,7 +42,7 @@ async function countedFor({ accountId }: Account): Promise<Record<string, number
     union all select 'backends', count(*) from backends where account_id = ${id}
     union all select 'reserved_domains', count(*) from reserved_domains where account_id = ${id}
     union all select 'tls_certificates', count(*) from tls_certificates where account_id = ${id}
-    union all select 'change_sets', count(*) from change_sets where account_id = ${id} and state = 'draft'
+    union all select 'change_sets', count(*) from change_sets where account_id = ${id} and state in ('draft', 'waiting', 'approved')
     union all select 'access_tests', count(*) from access_tests where account_id = ${id}
     union all select 'webhook_destinations', count(*) from webhook_destinations where account_id = ${id}`,
   )

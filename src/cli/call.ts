@@ -65,6 +65,32 @@ async function refusedWith({ url, tokenSource }: Connection, { status, text, hea
   return new Refused(status, shown, headers, hint ? [`hint: ${hint}`] : [])
 }
 
+/** The change has become a change set that waits for approval. Nothing was changed, so what would follow it cannot follow. */
+export class SentForApproval extends Failure {
+  /** As the service sent it. */
+  readonly text: string
+
+  constructor(text: string) {
+    const { id, content_sha256, state } = JSON.parse(text) as { id: string; content_sha256: string; state: string }
+    const isApproved = state === 'approved'
+    super(
+      'waiting',
+      isApproved
+        ? `This change needs approval, and has it already as the change set ${id}. Nothing was changed yet.`
+        : `This change needs the approval of another admin, and waits for it as the change set ${id}. Nothing was changed.`,
+      [
+        `Look at it:    gatehouse change-sets preview ${id}`,
+        ...(isApproved
+          ? []
+          : [`Approve it:    gatehouse change-sets approve ${id} --content-sha256 ${content_sha256}`]),
+        `Then apply it: gatehouse change-sets apply ${id}`,
+        `Withdraw it:   gatehouse change-sets withdraw ${id}`,
+      ],
+    )
+    this.text = text
+  }
+}
+
 /** Empty if something on the way answered in the place of the service. */
 export type ErrorBody = Partial<DocumentedError>
 
@@ -147,6 +173,7 @@ async function callOnce(connection: Connection, request: Call, mayBeDone: boolea
     const etag = headers.get('etag')
     log(`${method} ${path}: ${status}, operation ${headers.get('operation-id')}${etag ? `, ETag ${etag}` : ''}`)
   }
+  if (status === 202 && isOurs(answer)) throw new SentForApproval(answer.text)
   if (status >= 200 && status < 300 && isOurs(answer, request.accept)) return answer
   if (mayBeDone && method === 'DELETE' && status === 404) return { ...answer, status: 204, text: '' }
   throw await notAsExpected(connection, answer)

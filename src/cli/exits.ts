@@ -17,6 +17,10 @@ export const exits = {
   different: { code: 8, means: 'state diff or upgrade check found a difference' },
   unhealthy: { code: 9, means: 'status found something wrong or unknown' },
   tooFewNodes: { code: 10, means: 'the change was made, but no edge node is live, or fewer than --min-nodes' },
+  waiting: {
+    code: 11,
+    means: 'nothing was changed: the change waits as a change set for the approval of another admin',
+  },
 } as const
 
 export type ExitName = keyof typeof exits

@@ -1,6 +1,6 @@
 import { appliedOf } from '../../clients/typescript/src/applied.ts'
 import { appliedFault, readMinNodes } from './applied.ts'
-import { type Answer, type Call, type Connection, call } from './call.ts'
+import { type Answer, type Call, type Connection, call, SentForApproval } from './call.ts'
 import { exits, Failure, usageFailure } from './exits.ts'
 import { readFlags, type Typed } from './flags.ts'
 import { helpOf } from './help.ts'
@@ -80,8 +80,14 @@ async function performAll(
       if (isDraftOfRevert(operation, view, request)) await showRevert(answer.text, send)
       if (code === exits.ok.code) code = told
     } catch (error) {
+      if (error instanceof SentForApproval && ['json', 'yaml'].includes(view.output))
+        write(await render(view, operation, error.text))
       // One missing or refused id must not stop the others; failing to authenticate must.
-      if (requests.length === 1 || !(error instanceof Failure) || !['refused', 'notFound'].includes(error.exit))
+      if (
+        requests.length === 1 ||
+        !(error instanceof Failure) ||
+        !['refused', 'notFound', 'waiting'].includes(error.exit)
+      )
         throw error
       report(error, request.path)
       if (code === exits.ok.code) code = exits[error.exit].code

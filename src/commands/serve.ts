@@ -22,6 +22,7 @@ import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { packageFiles } from '../kernel/package_files.ts'
+import { noteBreakGlass } from '../operations/approval.ts'
 import { rehearseChange } from '../operations/dry_run.ts'
 import { createFailedSignInNotes } from '../operations/failed_sign_ins.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
@@ -140,6 +141,7 @@ const databaseOf = (config: Config, db: DbPool) => ({
   db,
   dbOf: createShares(db, config.GATEHOUSE_DATABASE_POOL_SIZE, config.GATEHOUSE_DATABASE_TIMEOUT_MS),
   rehearse: rehearseChange,
+  noteBreakGlass,
 })
 
 /** What is served besides the API. */

@@ -1,8 +1,10 @@
 import type { Readable } from 'node:stream'
 import type { DbPool } from '../db/pool.ts'
 import type { Caller } from '../identity/caller.ts'
+import { toId } from '../kernel/ids.ts'
 import { formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
+import { breakGlass, isForApproval, propose, reasonOf } from './approval.ts'
 import { identify, identifySigningIn, isStillLetIn, letIn } from './authentication.ts'
 import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
 import { dryRunResult } from './dry_run.ts'
@@ -39,20 +41,23 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   if (route.heavy && facts.caller)
     facts.turn = await service.heavy.enter(route.heavy, facts.caller.accountId, raw.socket)
   const fromVendor = isVendorClient(raw.headersDistinct, service.versionHeaders)
-  const { body, repeated } = splitBody(route, await readBody(incoming, fromVendor))
+  const whole = await readBody(incoming, fromVendor)
+  const { body, repeated } = splitBody(route, whole)
   const query = checkedQuery(route, incoming.query)
   if (!otherBody(incoming)) route.checkBody?.(body)
   route.check?.(body, service.settings, fromVendor)
   checkRepeatedId(body, incoming.params)
   const { caller, result } = facts.caller
-    ? await perform(incoming, facts.caller, query, body, repeated)
+    ? await perform(incoming, facts.caller, query, body, repeated, whole)
     : await signIn(incoming, query, body as { token: string })
   const applied = await tellEdges(service, caller, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
-  const shown = fromVendor && !facts.isDryRun ? vendorBody(route, raw, result.body) : result.body
+  if (result.brokeGlass) service.metrics.countBreakGlass()
+  const isAnother = facts.isDryRun || facts.isProposed
+  const shown = fromVendor && !isAnother ? vendorBody(route, raw, result.body) : result.body
   return {
     body: shown,
-    headers: { ...headersOf(result), ...locationOf(route, result.body), ...applied },
+    headers: { ...headersOf(result), ...locationOf(route, result.body, facts), ...applied },
     ...(stream && { stream }),
   }
 }
@@ -118,6 +123,8 @@ async function perform(
   query: Record<string, unknown>,
   body: unknown,
   repeated: Repeated = nothingRepeated,
+  /** With the read-only fields. */
+  whole: unknown = body,
 ) {
   const { service, route, raw, facts } = incoming
   permit(route, caller)
@@ -127,19 +134,28 @@ async function perform(
   facts.isDryRun = isDryRun
   const ifMatch = raw.headersDistinct['if-match']?.join(', ')
   const idempotencyKey = raw.headersDistinct['idempotency-key']?.join(', ')
-  const on = (db: DbPool) =>
-    handleOn(db, incoming, route, caller, {
-      ...{ params, query, body, repeated, ifMatch, idempotencyKey, isPart: isDryRun },
-    })
+  const reason = reasonOf(incoming, caller, query)
+  const sent = { params, query, body, repeated, ifMatch, idempotencyKey, breakGlass: reason, isPart: isDryRun }
+  const on = (db: DbPool) => handleOn(db, incoming, route, caller, sent)
   const db = service.dbOf(caller.accountId)
-  if (!isDryRun) return { caller, result: await on(db) }
+  const forApproval = isForApproval(route, caller)
+  if (!isDryRun) {
+    if (!forApproval) return { caller, result: await on(db) }
+    if (reason === undefined) {
+      const json = otherBody(incoming)?.toJson
+      const kept = json ? await json({ db, caller, params }, body) : (whole as object | undefined)
+      return { caller, result: await propose(db, incoming, caller, sent, kept) }
+    }
+    const why = { origin: originOf(incoming, route, caller), reason, resource: toId('ac', caller.accountId) }
+    return { caller, result: await breakGlass(db, incoming, why, on) }
+  }
   const { confirm, ignore_access_tests } = route.query?.properties ?? {}
   const rehearsed = await service.rehearse(db, { ...originOf(incoming, route, caller), caller }, on, {
     ...{ now: service.clock(), edges: service.edges, uri: (path) => service.publicUrl + path },
     unusualAbove: confirm && service.settings.unusualAbove,
     isTested: ignore_access_tests !== undefined,
   })
-  return { caller, result: dryRunResult(route, rehearsed) }
+  return { caller, result: dryRunResult(route, rehearsed, forApproval && reason === undefined) }
 }
 
 /** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */
@@ -173,8 +189,8 @@ function namesOf(names: readonly string[]): string {
   return text
 }
 
-const locationOf = ({ success }: Route, body: unknown): Record<string, string> => {
-  const uri = success === 201 ? (body as { uri?: unknown }).uri : undefined
+const locationOf = ({ success }: Route, body: unknown, { isProposed }: RequestFacts): Record<string, string> => {
+  const uri = success === 201 || isProposed ? (body as { uri?: unknown }).uri : undefined
   return typeof uri === 'string' ? { Location: uri } : {}
 }
 

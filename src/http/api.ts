@@ -48,7 +48,9 @@ function serveRoute(app: FastifyInstance, service: Service, route: PreparedRoute
         if (stream) return sendStream(request, reply, stream)
         if (route.method === 'GET' && isUnchanged(request.raw.headers['if-none-match'], headers.ETag))
           return reply.code(304).send()
-        return request.facts.isDryRun ? send(reply, 200, body) : await sendResult(request, reply, route, body)
+        const { isDryRun, isProposed } = request.facts
+        if (isDryRun || isProposed) return send(reply, isProposed ? 202 : 200, body)
+        return await sendResult(request, reply, route, body)
       } finally {
         request.facts.turn?.end()
       }

@@ -70,6 +70,9 @@ export const DryRunResult = Closed(
       description: 'The access tests that the change would break. It would be refused because of them.',
     }),
     needs_confirmation: UnusualExtents,
+    needs_approval: Type.Boolean({
+      description: 'The change would not be made at once: it would become a change set that waits for another admin.',
+    }),
   },
   { title: 'DryRunResult' },
 )
@@ -102,6 +105,7 @@ type Rehearsed<Done> = {
 export function dryRunResult(
   { secret }: Route,
   { done, differences, unusual, failedAccessTests, impact }: Rehearsed<Result<unknown>>,
+  needsApproval: boolean,
 ): Result<DryRunResult> {
   const { body, replayed, warnings } = done
   const response = body === undefined ? null : secret === undefined ? body : without(body as object, secret)
@@ -110,6 +114,7 @@ export function dryRunResult(
       ...{ response, differences, impact },
       failed_access_tests: failedAccessTests,
       needs_confirmation: unusual,
+      needs_approval: done.needsApproval ?? needsApproval,
     },
     ...(replayed && { replayed }),
     ...(warnings && { warnings }),

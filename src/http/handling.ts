@@ -56,6 +56,8 @@ export type Sent = {
   readonly repeated: Repeated
   readonly ifMatch?: string | undefined
   readonly idempotencyKey?: string | undefined
+  readonly breakGlass?: string | undefined
+  readonly isRepeatable?: true
   /** Whether it is unusual is decided by what calls the handler. */
   readonly isPart: boolean
 }
@@ -77,6 +79,22 @@ export function checkedQuery(route: PreparedRoute, query: Record<string, unknown
   const parsed = parseQuery(route.query ?? NoQuery, query)
   route.checkQuery(parsed)
   return parsed
+}
+
+/** What was sent to an operation, as a change of a change set. What belongs to applying it is left out. */
+export function toPlanned(
+  { operation }: Route,
+  { params, query, ifMatch }: Pick<Sent, 'params' | 'query' | 'ifMatch'>,
+  body: object | undefined,
+): PlannedChange {
+  const own = Object.entries(query).filter(([name]) => !notInSets.includes(name))
+  const parameters = { ...params, ...Object.fromEntries(own) } as NonNullable<PlannedChange['parameters']>
+  return {
+    operation,
+    ...(Object.keys(parameters).length > 0 && { parameters }),
+    ...(body && { body }),
+    ...(ifMatch !== undefined && { if_match: ifMatch }),
+  }
 }
 
 export const nothingRepeated: Repeated = new Map()
@@ -104,7 +122,7 @@ export function handleOn(
   acting: Acting,
   route: Route,
   caller: Caller,
-  { ifMatch, idempotencyKey, isPart, ...sent }: Sent,
+  { ifMatch, idempotencyKey, breakGlass, isPart, ...sent }: Sent,
 ): Promise<Result<unknown>> {
   const { service, facts } = acting
   const handling: Handling<Sent['params'], Sent['query'], unknown> = {
@@ -127,6 +145,7 @@ export function handleOn(
     ...sent,
     ...(ifMatch !== undefined && { ifMatch }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...(breakGlass !== undefined && { breakGlass }),
   }
   return route.handle(handling)
 }
@@ -142,7 +161,7 @@ export function requestByService(
   const caller: Caller = {
     ...{ accountId, ownerId, role: 'admin', scopes: [everything], allowedCidrs: [], traffic: 'api' },
     ...{ apiKeyId: newId('ak'), apiKeyExpiresAt: null, apiKeyRotatedAt: null, tokenReplaced: false },
-    ...{ requestsPerMinute: null, policyRevision: 0, restricted: false },
+    ...{ approvalRequiredFor: [], requestsPerMinute: null, policyRevision: 0, restricted: false },
   }
   return {
     ...{ db, caller, routes, clock: service.clock, settings: service.settings },
@@ -165,7 +184,7 @@ async function makeChange(
   const { body, repeated } = splitBody(route, bodyOf(route, change))
   const given = Object.entries(change.parameters ?? {}).map(([name, value]) => [name, String(value)] as const)
   const isInPath = ([name]: readonly [string, string]) => Object.hasOwn(route.params ?? {}, name)
-  for (const name of ['dry_run', 'wait', 'confirm', 'ignore_access_tests'])
+  for (const name of notInSets)
     if (change.parameters?.[name] !== undefined)
       throw invalidField(name, 'belongs to the request that applies the change set')
   const query = checkedQuery(route, Object.fromEntries(given.filter((each) => !isInPath(each))))
@@ -186,6 +205,8 @@ async function makeChange(
     },
   })
 }
+
+const notInSets = ['dry_run', 'wait', 'confirm', 'ignore_access_tests', 'break_glass']
 
 const lockoutAllowed = ({ isAutomatic }: Acting, route: Route, query: Sent['query']): Sent['query'] =>
   isAutomatic && Object.hasOwn(route.query?.properties ?? {}, 'allow_self_lockout')

@@ -15,6 +15,8 @@ export type RequestFacts = {
   caller?: Caller
   /** It is undone again. */
   isDryRun?: boolean
+  /** The change waits for approval, as a change set. */
+  isProposed?: boolean
   /** Why the token was not good, if that is why. */
   expiredKeyId?: Id<'ak'>
   outsideRangesKeyId?: Id<'ak'>
@@ -45,6 +47,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     warnedBy,
     statusUnread,
     isDryRun,
+    isProposed,
     error,
   } = request.facts
   metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
@@ -60,6 +63,7 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     status: reply.statusCode,
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,
     dry_run: isDryRun || undefined,
+    sent_for_approval: isProposed || undefined,
     source_ip: sourceIp,
     owner_id: caller?.ownerId,
     api_key_id: caller?.apiKeyId,

@@ -4,6 +4,7 @@ import type { Evaluate } from '../access/decisions.ts'
 import type { DbPool } from '../db/pool.ts'
 import type { Caller, Role } from '../identity/caller.ts'
 import type { Origin } from '../identity/origin.ts'
+import { canNeedApproval } from '../kernel/approval.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { ErrorCode } from '../kernel/errors.ts'
@@ -16,7 +17,7 @@ import type { Events } from './event_stream.ts'
 import type { Intake } from './input/body.ts'
 import type { HeavyKind } from './limits/heavy.ts'
 import type { Repeated } from './read_only.ts'
-import { Closed, DryRun } from './wire.ts'
+import { BreakGlass, Closed, DryRun } from './wire.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
@@ -63,6 +64,10 @@ export type Handling<Params, Query, Body> = {
   readonly byService: (db: DbPool, operation: string) => ServiceRequest
   /** Whether the caller confirms an unusual change. Dry runs and change sets are judged when all of it is done. */
   readonly confirmation: 'missing' | 'given' | 'judged_as_a_whole'
+  /** Why the caller makes changes without the approval that they need, if that is what the caller wants. */
+  readonly breakGlass?: string
+  /** A waiting proposal of the same changes is as good as another one. */
+  readonly isRepeatable?: true
   /** Every operation, for what finds the one that undoes another. */
   readonly routes: ReadonlyMap<string, Route>
   /** The absolute address of a path, under the configured public URL. */
@@ -108,6 +113,10 @@ export type Result<Body> = {
   readonly replayed?: boolean
   readonly warnings?: readonly string[]
   readonly cookie?: string
+  /** It was made without the approval that it needed. */
+  readonly brokeGlass?: true
+  /** It is a dry run, and the change would need approval. */
+  readonly needsApproval?: boolean
   /** In place of a body: a stream of events. */
   readonly events?: Events
 }
@@ -122,6 +131,8 @@ export type ParamsOf<P> = { readonly [K in keyof P]: ParamOf<P[K]> }
 export type OtherBody<Body> = {
   readonly limitBytes: number
   readonly read: (request: IncomingMessage, intake: Intake) => Promise<Body>
+  /** As a JSON body that does the same, for a change that is kept. */
+  readonly toJson?: (request: { db: DbPool; caller: Caller; params: Record<string, Id> }, body: Body) => Promise<object>
 }
 
 export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R extends TSchema> = {
@@ -218,5 +229,13 @@ export const route = <
   definition: RouteShape<P, Q, B, R>,
 ): Route => {
   const made = definition as Route
-  return isChange(made) ? { ...made, query: Closed({ ...made.query?.properties, dry_run: DryRun }) } : made
+  if (!isChange(made)) return made
+  const own = made.query?.properties
+  return {
+    ...made,
+    query: Closed({ ...own, ...(mayNeedApproval(made) && { break_glass: BreakGlass }), dry_run: DryRun }),
+  }
 }
+
+/** Whether a direct change can become a change set that waits for approval. */
+export const mayNeedApproval = (route: Route): boolean => canNeedApproval(route.operation) && canBePlanned(route)

@@ -10,6 +10,7 @@ import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
+import type { NoteBreakGlass } from './approval.ts'
 import type { DomainService } from './domains.ts'
 import type { Rehearse } from './dry_run.ts'
 import type { EdgeView } from './edges.ts'
@@ -26,6 +27,7 @@ export type Service = {
   /** The database as an account may use it: with a share of the connections. */
   readonly dbOf: (accountId: Uuid) => DbPool
   readonly rehearse: Rehearse
+  readonly noteBreakGlass: NoteBreakGlass
   readonly heavy: HeavyOperations
   readonly streams: EventStreams
   readonly clock: Clock

@@ -97,6 +97,14 @@ export const DryRun = Type.Optional(
   }),
 )
 
+/** On changes that can need the approval of another admin. */
+export const BreakGlass = Type.Optional(
+  Type.Boolean({
+    description:
+      'Make the change without the approval that it needs. Only for admins, with the reason in the header `Service-Reason`. The audit has an event for it.',
+  }),
+)
+
 /** What an access test is about. */
 export const AccessTestTarget = Closed(
   {

@@ -34,6 +34,8 @@ export type Caller = Grant & {
   readonly traffic: Traffic
   /** With a cookie: the session that it is of. */
   readonly sessionId?: Id<'ses'>
+  /** The kinds of resources whose changes need the approval of another admin. Empty: none. */
+  readonly approvalRequiredFor: readonly string[]
   /** The operator's limit for each key of this account; null for what holds for all accounts. */
   readonly requestsPerMinute: number | null
   /** Raised by every change of the account's IP policies: what was compiled under another number is out of date. */
@@ -50,6 +52,7 @@ type CallerRow = {
   role: Role
   policy_revision: number
   requests_per_minute: number | null
+  approval_required_for: string[]
   restricted: boolean
   session_id: Uuid | null
   expires_at: string | null
@@ -199,7 +202,7 @@ const lookUp = (db: Db, traffic: Traffic, { keys, sessionId, matches, isLive, to
     db,
     sql`
     select k.account_id, k.id as key_id, k.expires_at, k.rotated_at, k.scopes, k.allowed_cidrs,
-      p.id as owner_id, p.kind, p.role, a.policy_revision, a.requests_per_minute,
+      p.id as owner_id, p.kind, p.role, a.policy_revision, a.requests_per_minute, a.approval_required_for,
       ${tokenReplaced ?? sql`false`} as token_replaced,
       ${sessionId ?? sql`null::uuid`} as session_id,
       exists (select from ip_restrictions r where r.account_id = a.id and r.type = any(${restrictionTypesFor({ traffic })})) as restricted,
@@ -225,6 +228,7 @@ function authentication(traffic: Traffic, row: CallerRow, source: Address | unde
     tokenReplaced: row.token_replaced,
     traffic,
     ...(row.session_id && { sessionId: toId('ses', row.session_id) }),
+    approvalRequiredFor: row.approval_required_for,
     requestsPerMinute: row.requests_per_minute,
     policyRevision: row.policy_revision,
     restricted: row.restricted,

@@ -192,8 +192,22 @@ export const errorCatalog = {
     hint: 'Look at `POST /change_sets/{id}/preview`. If the changes are still right, send them again with `PATCH /change_sets/{id}`, and apply it.',
   },
   ERR_CHANGE_SET_APPLIED: {
-    cause: 'The change set has been applied, so it can neither be changed nor applied again.',
+    cause: 'The change set has been applied or withdrawn, so it can neither be changed nor applied.',
     hint: 'Create another change set.',
+  },
+  ERR_APPROVAL_REQUIRED: {
+    cause:
+      'The account wants such changes approved by another admin, and the change set has no approval that counts: it has none, it was changed afterwards, or who approved it is not an active admin any more.',
+    hint: 'Ask another admin to approve it with `POST /change_sets/{id}/approve`. In an emergency an admin can apply it with `break_glass=true` and a reason in `Service-Reason`.',
+  },
+  ERR_NOT_INDEPENDENT: {
+    cause:
+      'The change set was made by the same person, or a person has had both tokens: the one that it was made with, and the one that would approve it.',
+    hint: 'Let another admin approve it, who signs in with an identity provider or uses a key that the author did not create or rotate.',
+  },
+  ERR_NO_APPROVER: {
+    cause: 'If changes needed approval, no one could approve those of the caller.',
+    hint: 'Make another user an admin, and let this user sign in with an identity provider.',
   },
   ERR_NOT_CONFIRMABLE: {
     cause:

@@ -1,10 +1,12 @@
 import type { Route } from '../http/route.ts'
 import { accessTestRoutes } from './access_tests/routes.ts'
 import { apiKeyRoutes } from './api_keys/routes.ts'
+import { approvalPolicyRoutes } from './approval_policy/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
 import { backendRoutes } from './backends/routes.ts'
 import { callerRoutes } from './caller/routes.ts'
 import { cellRoutes } from './cells/routes.ts'
+import { approvalRoutes } from './change_sets/approve_routes.ts'
 import { revertRoutes } from './change_sets/revert_routes.ts'
 import { changeSetRoutes } from './change_sets/routes.ts'
 import { commandSignInRoutes } from './command_sign_in/routes.ts'
@@ -61,6 +63,8 @@ export const routes: readonly Route[] = [
   ...callerRoutes,
   ...dashboardSessionRoutes,
   ...changeSetRoutes,
+  ...approvalRoutes,
+  ...approvalPolicyRoutes,
   ...auditEventRoutes,
   ...revertRoutes,
   ...webhookDestinationRoutes,

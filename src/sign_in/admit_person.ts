@@ -157,6 +157,7 @@ async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<U
     expires_at: null,
     grant: ownersRights,
     createdBy: created_by_key_id && toId('ak', created_by_key_id),
+    issuers: identity.issuers,
     signIn: 'provider',
   }
   const key = await within(tx, arrival, 'api_keys', () => insertApiKey(tx, origin, wanted))

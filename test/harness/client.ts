@@ -24,7 +24,8 @@ export type Client = {
 export const publicUrl = 'https://api.gatehouse.test'
 
 type Response = { headers: Record<string, { $ref: string }>; content?: Record<string, { schema: object }> }
-type Operation = { operationId: string; responses: Record<string, Response | { $ref: string }> }
+type Responses = Record<string, Response | { $ref: string }>
+type Operation = { operationId: string; responses: Responses; 'x-responses'?: Responses }
 type Document = {
   paths: Record<string, Record<string, Operation>>
   components: { headers: Record<string, { required?: boolean; schema: object }>; responses: object; schemas: object }
@@ -38,7 +39,7 @@ function responsesOf({ paths, components: { headers, responses, schemas } }: Doc
     Object.fromEntries(
       Object.entries(operations).map(([method, operation]) => [
         method,
-        { operationId: operation.operationId, responses: operation.responses },
+        { operationId: operation.operationId, responses: { ...operation.responses, ...operation['x-responses'] } },
       ]),
     ),
   ])

@@ -45,5 +45,17 @@ export const changeSetExpectations: Record<string, Expectation> = {
   // It takes the right to propose changes as well.
   'change_sets.revert': { admin: 201, member: 201, scoped: 403, path: id(applied), body: () => ({}) },
   'audit_events.revert': { admin: 201, member: 201, scoped: 403, path: id(event), body: () => ({}) },
+  // The caller has made it.
+  'change_sets.approve': {
+    admin: 403,
+    member: 403,
+    scoped: 403,
+    path: id(changeSet),
+    body: () => ({ content_sha256: 'a'.repeat(64) }),
+  },
+  'change_sets.withdraw': { admin: 200, member: 200, path: id(changeSet), body: () => ({}) },
+  'approval_policy.get': { admin: 200, member: 200 },
+  // No change needs approval, and none can be had with a single admin.
+  'approval_policy.replace': { admin: 200, member: 403, body: () => ({ required_for: [] }) },
   'change_sets.delete': { admin: 204, member: 204, path: id(changeSet) },
 }

@@ -62,6 +62,7 @@ const callerOf = (admin: Account, policyRevision: number): Caller => ({
   apiKeyId: newId('ak'),
   apiKeyExpiresAt: null,
   apiKeyRotatedAt: null,
+  approvalRequiredFor: [],
   tokenReplaced: false,
   traffic: 'api',
   requestsPerMinute: null,

@@ -43,7 +43,7 @@ export type RowOf<Path extends ListPath> = {
   [Field in keyof Page<Path>]: Page<Path>[Field] extends readonly (infer Row)[] ? Row : never
 }[keyof Page<Path>]
 
-/** The operations of openapi.json. Each resolves to its data, or throws a GatehouseError or a ConnectionError. */
+/** The operations of openapi.json. Each resolves to its data, or throws a GatehouseError, a SentForApprovalError or a ConnectionError. */
 export type GatehouseClient = {
   readonly GET: Call<'get'>
   readonly POST: Call<'post'>

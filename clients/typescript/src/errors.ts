@@ -31,6 +31,19 @@ export class GatehouseError extends Error {
   }
 }
 
+/** The account wants such changes approved: nothing was changed, and the change waits as a change set. */
+export class SentForApprovalError extends Error {
+  override readonly name = 'SentForApprovalError'
+  readonly changeSet: components['schemas']['ChangeSet']
+
+  constructor(changeSet: components['schemas']['ChangeSet']) {
+    super(
+      `This change needs the approval of another admin, and waits for it as the change set ${changeSet.id}. Nothing was changed.`,
+    )
+    this.changeSet = changeSet
+  }
+}
+
 /** No answer of the service came: nothing answered, the connection broke, or something else answered in its place. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError'

@@ -9,6 +9,6 @@ export {
   type Shapes,
   type WaitOptions,
 } from './client.ts'
-export { ConnectionError, type ErrorCode, type FieldError, GatehouseError } from './errors.ts'
+export { ConnectionError, type ErrorCode, type FieldError, GatehouseError, SentForApprovalError } from './errors.ts'
 export type { SendOptions } from './send.ts'
 export { verifyWebhook, WebhookError, type WebhookEvent } from './webhooks.ts'

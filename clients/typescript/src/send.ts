@@ -1,4 +1,4 @@
-import { ConnectionError, GatehouseError, readError } from './errors.ts'
+import { ConnectionError, GatehouseError, readError, SentForApprovalError } from './errors.ts'
 import { type Failed, mayRetry, type Pauses, pauseMs, retryAfterMs, wasNothingDone } from './retries.ts'
 
 export type SendOptions = {
@@ -70,6 +70,7 @@ async function answerTo(url: string, sent: Sent, { timeoutMs, signal, mayBeDone 
       }),
       { status, retryAfterMs: retryAfterMs(headers.get('Retry-After')) },
     )
+  if (status === 202) throw new SentForApprovalError((await response.json()) as SentForApprovalError['changeSet'])
   if (response.ok || status === 304) return response
   if (mayBeDone && sent.method === 'DELETE' && status === 404) return new Response(null, { status: 204, headers })
   if (mayBeDone && status === 412)

@@ -1,7 +1,11 @@
-import { Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 
 type Unconfirmed = { readonly waiting: number; readonly overdue: number; readonly revert_failed: number }
-export type ChangeSetMetrics = { readonly showUnconfirmed: (counts: Unconfirmed) => void }
+export type ChangeSetMetrics = {
+  readonly showUnconfirmed: (counts: Unconfirmed) => void
+  /** A change was made without the approval that it needed. */
+  readonly countBreakGlass: () => void
+}
 
 export function changeSetMetrics(registers: Registry[]): ChangeSetMetrics {
   const gauge = new Gauge({
@@ -10,7 +14,13 @@ export function changeSetMetrics(registers: Registry[]): ChangeSetMetrics {
     labelNames: ['state'],
     registers,
   })
+  const bypassed = new Counter({
+    name: 'gatehouse_changes_without_approval_total',
+    help: 'Requests that made changes with break_glass, without the approval that they needed.',
+    registers,
+  })
   return {
+    countBreakGlass: () => bypassed.inc(),
     showUnconfirmed({ waiting, overdue, revert_failed }) {
       gauge.set({ state: 'waiting' }, waiting - overdue)
       gauge.set({ state: 'overdue' }, overdue)

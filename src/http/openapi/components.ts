@@ -32,6 +32,12 @@ export const sharedComponents = {
       description: 'ETags that you have, or `*`. If one of them is current, the response is 304 without a body.',
       schema: { type: 'string' },
     },
+    ServiceReason: {
+      name: 'Service-Reason',
+      in: 'header',
+      description: 'Why the change is made without approval. Required with `break_glass=true`; the audit has it.',
+      schema: { type: 'string', pattern: '^[\\x20-\\x7e]{1,255}$' },
+    },
     IdempotencyKey: {
       name: 'Idempotency-Key',
       in: 'header',

@@ -37,6 +37,7 @@ const groups: Record<string, string> = {
   identities: 'Who of a sign-in provider is which user.',
   command_sign_in: 'Approve or deny a sign-in of the command line, `gatehouse login`.',
   change_sets: 'Several changes that are previewed together and made in one transaction: all of them, or none.',
+  approval_policy: 'Which changes need the approval of another admin before they are made.',
   audit_events: 'Who changed what, when and from where.',
   webhook_destinations: 'Endpoints that audit events are sent to, signed and in order.',
 }

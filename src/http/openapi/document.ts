@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
 import { DryRunResult } from '../dry_run.ts'
-import type { Route } from '../route.ts'
+import { mayNeedApproval, type Route } from '../route.ts'
 import { commonHeaders, header, security, securityOfSignIn, sharedComponents } from './components.ts'
 import { describe, tagOf, tags } from './descriptions.ts'
 import { errorResponses } from './errors.ts'
@@ -38,7 +38,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
     components: {
       ...sharedComponents,
       parameters: { ...sharedComponents.parameters, ...shared, DryRun: withResult(shared.DryRun, schemas) },
-      responses,
+      responses: { ...responses, SentForApproval: sentForApproval(routes, schemas) },
       schemas,
     },
   }
@@ -52,6 +52,17 @@ const withResult = (parameter: unknown, schemas: Json): Json => ({
   ...(parameter as Json),
   'x-result': hoist(DryRunResult, schemas, 'response'),
 })
+
+/** Not among the responses of operations either, for the same reason: `x-responses` of each names it. */
+function sentForApproval(routes: readonly Route[], schemas: Json): Json {
+  const shown = routes.find(({ operation }) => operation === 'change_sets.get')?.response
+  return {
+    description:
+      'The account wants such changes approved. Nothing has been changed: the change set waits for the approval of another admin.',
+    headers: { ...commonHeaders, ...header('ETag'), ...header('Location'), ...header('Idempotency-Replayed') },
+    ...(shown && { content: { 'application/json': { schema: hoist(shown, schemas, 'response') } } }),
+  }
+}
 
 const successHeaders = (route: Route): Json => ({
   ...commonHeaders,
@@ -101,6 +112,7 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
         schema: { type: 'string' },
         example: exampleOfParam(route.params[name]),
       })),
+      ...(route.query?.properties.break_glass ? [{ $ref: '#/components/parameters/ServiceReason' }] : []),
       ...queryParameters(route.query),
     ],
     ...(route.body && {
@@ -116,6 +128,7 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
       },
     }),
     responses,
+    ...(mayNeedApproval(route) && { 'x-responses': { 202: { $ref: '#/components/responses/SentForApproval' } } }),
   }
 }
 

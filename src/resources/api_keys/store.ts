@@ -1,4 +1,4 @@
-import { type Db, type DbPool, later, many, maybeOne } from '../../db/pool.ts'
+import { type Db, type DbPool, later, many, maybeOne, one } from '../../db/pool.ts'
 import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import { changeAtOnce } from '../../db/transaction.ts'
 import type { Caller } from '../../identity/caller.ts'
@@ -29,6 +29,28 @@ export type ApiKeyRow = {
   previous_last_used_ip: string | null
 }
 type Account = Pick<Caller, 'accountId'>
+
+/**
+ * Who may have the token of a key: its owner, those who have created or rotated it or a key above it, and the owners of those
+ * keys.
+ */
+export const holdersOf = (accountId: Uuid, key: Id<'ak'> | SqlFragment): SqlFragment => sql`
+  array(
+    select k.owner_id from api_keys k where ${isKeyOrAbove(accountId, key)}
+    union select unnest(k.issuers) from api_keys k where ${isKeyOrAbove(accountId, key)})`
+
+function isKeyOrAbove(accountId: Uuid, key: Id<'ak'> | SqlFragment): SqlFragment {
+  const id = typeof key === 'string' ? sql`${toUuid(key)}::uuid` : key
+  return sql`
+  k.account_id = ${accountId} and k.id = any(array(
+    select ancestor_id from api_key_ancestors a where a.account_id = ${accountId} and a.api_key_id = ${id}
+  ) || ${id})`
+}
+
+export const holdersOfKeyOf = async (db: Db, { accountId, apiKeyId, ownerId }: Caller): Promise<Uuid[]> => {
+  const { holders } = await one<{ holders: Uuid[] }>(db, sql`select ${holdersOf(accountId, apiKeyId)} as holders`)
+  return [...new Set([toUuid(ownerId), ...holders])]
+}
 
 const columns = sql`k.id, k.owner_id, k.owner_kind, k.created_by_key_id, k.description, k.metadata, k.created_at,
       k.expires_at, k.scopes, k.allowed_cidrs, k.rotated_at`
@@ -69,6 +91,8 @@ export type NewApiKey = {
   createdBy: Id<'ak'> | null
   /** That a sign-in made it: for sessions to hang on, or for `gatehouse login`. */
   signIn?: 'provider' | 'command'
+  /** Who else could use it: those who linked the identity that it is for. */
+  issuers?: readonly Uuid[]
 }
 
 /** Locks the owner's row, so that a concurrent deletion of the owner waits, and then finds the new key too. */
@@ -80,10 +104,11 @@ const activeOwner = (accountId: Uuid, ownerId: Id<'usr' | 'bot'>) => sql`
 const insertForOwner = (accountId: Uuid, key: NewApiKey, id = newUuid()) => sql`
     insert into api_keys as k
       (account_id, id, owner_id, owner_kind, token_hash, description, metadata, expires_at, scopes, allowed_cidrs,
-       created_by_key_id, sign_in)
+       created_by_key_id, sign_in, issuers)
     select ${accountId}, ${id}, owner.id, owner.kind, ${key.tokenHash}, ${key.description}, ${key.metadata},
       ${key.expires_at}::timestamptz, ${key.grant.scopes}::text[], ${key.grant.allowedCidrs}::cidr[],
-      ${key.createdBy && toUuid(key.createdBy)}::uuid, ${key.signIn ?? null}
+      ${key.createdBy && toUuid(key.createdBy)}::uuid, ${key.signIn ?? null},
+      ${key.createdBy ? holdersOf(accountId, key.createdBy) : sql`'{}'::uuid[]`} || ${key.issuers ?? []}::uuid[]
     from owner
     returning ${columns}, ${noUsageColumns}`
 
@@ -179,7 +204,7 @@ export const updateApiKey = (
  */
 export const rotateApiKey = (
   db: Db,
-  { accountId }: Account,
+  { accountId, apiKeyId }: Pick<Caller, 'accountId' | 'apiKeyId'>,
   id: Id<'ak'>,
   { tokenHash, overlapSeconds }: { tokenHash: Buffer; overlapSeconds: number },
 ) =>
@@ -196,7 +221,8 @@ export const rotateApiKey = (
         token_hash = excluded.token_hash, expires_at = excluded.expires_at, last_used_at = null, last_used_ip = null
       returning api_key_id
     )
-    update api_keys k set token_hash = ${tokenHash}, rotated_at = statement_timestamp()
+    update api_keys k set token_hash = ${tokenHash}, rotated_at = statement_timestamp(),
+      issuers = array(select unnest(k.issuers) union select unnest(${holdersOf(accountId, apiKeyId)}))
     from old, replaced
     where k.account_id = old.account_id and k.id = replaced.api_key_id
     returning k.id`,

@@ -1,14 +1,19 @@
-import type { Handling, Route } from '../../http/route.ts'
+import type { Handling, PlannedChange, Route } from '../../http/route.ts'
 import { Closed } from '../../http/wire.ts'
 import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toUuid } from '../../kernel/ids.ts'
 import { createRoute } from '../../operations/change_routes.ts'
 import { type AuditedEvent, findAuditEvents } from '../audit_events/store.ts'
 import { draftOfRevert } from './revert.ts'
-import { changeSets, whole } from './routes.ts'
-import { type ChangeSetRow, findChangeSet, insertChangeSet } from './store.ts'
+import { changeSets, sentBy, whole } from './routes.ts'
+import { type ChangeSetRow, findChangeSet, insertChangeSet, isOpen } from './store.ts'
 
 type Request<Target> = Handling<{ readonly id: Target }, object, unknown>
+
+const forApproval = async <Draft extends { changes: readonly PlannedChange[] }>(
+  request: Parameters<typeof sentBy>[0],
+  draft: Draft,
+) => ({ ...draft, ...(await sentBy(request, draft.changes)) })
 
 /** POST of a draft that undoes what the path names. */
 const revertRoute = <Kind extends 'ev' | 'chs'>(
@@ -35,7 +40,7 @@ const revertRoute = <Kind extends 'ev' | 'chs'>(
         const { id } = target.params
         return insertChangeSet(tx, request.caller, {
           ...{ description: `undo ${id}`, metadata: null, reverts_id: id },
-          ...(await draftOfRevert(request, await eventsOf(target))),
+          ...(await forApproval(request, await draftOfRevert(request, await eventsOf(target)))),
         })
       },
     }),
@@ -68,12 +73,17 @@ export const revertRoutes = [
   }),
 ]
 
-const canBeUndone = ({ state }: ChangeSetRow): boolean => state !== 'draft' && state !== 'reverted'
+const canBeUndone = (row: ChangeSetRow): boolean =>
+  !isOpen(row) && row.state !== 'reverted' && row.state !== 'withdrawn'
 
 const changedNothing =
   'This change set changed nothing, or its audit events are past their retention. Make the changes that you want.'
+const notApplied = 'This change set has not been applied. Delete it with DELETE /change_sets/{id}.'
 const whyNot = {
-  draft: 'This change set has not been applied. Delete it with DELETE /change_sets/{id}.',
+  draft: notApplied,
+  waiting: notApplied,
+  approved: notApplied,
+  withdrawn: 'This change set has been withdrawn, and has changed nothing.',
   applied: changedNothing,
   confirmed: changedNothing,
   revert_failed: changedNothing,

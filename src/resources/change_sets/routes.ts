@@ -2,11 +2,13 @@ import { breaking, everyTest, judgedAlone } from '../../access/tests/judge.ts'
 import type { Db } from '../../db/pool.ts'
 import { rehearse, together } from '../../db/transaction.ts'
 import { permit as permitted } from '../../http/checks.ts'
+import { etagOf } from '../../http/preconditions.ts'
 import { type Handling, isSet, type PlannedChange, type Route, route } from '../../http/route.ts'
-import { Closed, Wait } from '../../http/wire.ts'
+import { BreakGlass, Closed, Wait } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
-import { isId } from '../../kernel/ids.ts'
+import { isId, toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
+import { noteBreakGlass } from '../../operations/approval.ts'
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { IgnoreTestsQuery, judgingOf } from '../../operations/decision_change.ts'
 import { rehearseForImpact } from '../../operations/impact.ts'
@@ -14,6 +16,8 @@ import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import { existing, type Resource } from '../../operations/resource.ts'
 import { toFailed } from '../../operations/shown_tests.ts'
 import { ConfirmQuery, confirmUnusual } from '../../operations/unusual_changes.ts'
+import { holdersOfKeyOf } from '../api_keys/store.ts'
+import { areForApproval, checkApproval, refuseClosed } from './approve.ts'
 import { conflictsOf, makeChanges } from './make.ts'
 import {
   ChangeSet,
@@ -29,6 +33,7 @@ import {
   claimReverts,
   deleteChangeSet,
   findChangeSet,
+  findWaiting,
   insertChangeSet,
   listChangeSets,
   markApplied,
@@ -66,20 +71,39 @@ export const whole = (made: Route): Route => ({
   handle: (request) => together(request.db, (db) => made.handle({ ...request, db })),
 })
 
-type Request = Pick<Handling<unknown, unknown, unknown>, 'db' | 'origin' | 'makeChange' | 'settings' | 'caller'>
+type Request = Pick<
+  Handling<unknown, object, unknown>,
+  'db' | 'origin' | 'makeChange' | 'settings' | 'caller' | 'routes'
+>
 
 /** The changes as they are kept. They are tried first, so that a draft that cannot be applied is refused at once. */
 async function planned(request: Request, changes: readonly PlannedChange[]) {
+  if (Buffer.byteLength(JSON.stringify(changes)) > maxChangesBytes)
+    throw new Refusal(
+      'ERR_BODY_TOO_LARGE',
+      'The changes are too large to wait for approval: as JSON they have more than 16 MiB. Split the change.',
+    )
   const { base } = await rehearse(request.db, (db) => makeChanges(db, request, changes, { isProposal: true }))
   const admins_only = changes.some(({ operation }) => request.settings.adminOperations.has(operation))
-  return { changes, base, admins_only, reverts_id: null, reverts: [] }
+  return { changes, base, admins_only, ...(await sentBy(request, changes)), reverts_id: null, reverts: [] }
 }
 
-function refuseApplied({ state }: ChangeSetRow): void {
-  if (state !== 'draft')
-    throw new Refusal('ERR_CHANGE_SET_APPLIED', 'This change set has been applied. Create another one.')
-}
-const permit = (_tx: unknown, _caller: unknown, row: ChangeSetRow) => refuseApplied(row)
+/** What changes are when the caller sends them: whether they wait for approval, and who may have sent them. */
+export const sentBy = async (
+  request: Request,
+  changes: readonly PlannedChange[],
+  { authors }: Pick<ChangeSetRow, 'authors'> = { authors: [] },
+) => ({
+  state: areForApproval(
+    request,
+    changes.map(({ operation }) => operation),
+  )
+    ? ('waiting' as const)
+    : ('draft' as const),
+  authors: [...new Set([...authors, ...(await holdersOfKeyOf(request.db, request.caller))])],
+})
+
+const permit = (_tx: unknown, _caller: unknown, row: ChangeSetRow) => refuseClosed(row)
 
 const conflict = (resources: readonly string[]): Refusal =>
   new Refusal(
@@ -97,9 +121,14 @@ async function claim(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSet
 }
 
 const bodyLimitBytes = 1024 * 1024
+/** What is sent directly, and has to wait for approval, may be longer. The database has twice as much room for it. */
+const maxChangesBytes = 16 * 1024 * 1024
 
 const notConfirmable: Partial<Record<ChangeSetRow['state'], string>> = {
   draft: 'This change set has not been applied.',
+  waiting: 'This change set has not been applied.',
+  approved: 'This change set has not been applied.',
+  withdrawn: 'This change set has been withdrawn.',
   applied: 'The time to confirm this change set is over. It is being undone.',
   reverted: 'This change set has been undone. To have its changes back, revert the change set that did.',
 }
@@ -137,12 +166,14 @@ const apply = actionRoute(changeSets, {
     'ERR_CHANGE_REFUSED',
     'ERR_CHANGE_SET_CONFLICT',
     'ERR_CHANGE_SET_APPLIED',
+    'ERR_APPROVAL_REQUIRED',
     'ERR_NOT_REVERSIBLE',
     'ERR_UNUSUAL_CHANGE',
     'ERR_ACCESS_TEST_FAILED',
   ],
   permit,
   async apply(tx, request, before) {
+    const { bypass } = await checkApproval(tx, request, before)
     const make = () => makeChanges(request.db, request, before.changes, { isProposal: false })
     // A dry run judges it itself.
     const made = isSet(request.query, 'dry_run')
@@ -154,26 +185,52 @@ const apply = actionRoute(changeSets, {
     await claim(tx, request, before)
     const { confirm_within_seconds } = request.body
     if (confirm_within_seconds !== undefined) await refuseUnlessRevertible(request, made)
-    return { ...(await markApplied(tx, request.caller, before.id, made, confirm_within_seconds)), ...judged }
+    if (bypass !== undefined) {
+      const { operation } = request.origin
+      await noteBreakGlass(tx, request.origin, { operation, resource: toId('chs', before.id), reason: bypass })
+    }
+    const applied = await markApplied(tx, request.caller, before.id, made, confirm_within_seconds)
+    return { ...applied, ...judged, ...(bypass !== undefined && { brokeGlass: true as const }) }
   },
-  audited: (_, { confirmed }) => ({ ...(confirmed && { confirmed }) }),
+  audited: (_, { confirmed, brokeGlass }) => ({
+    ...(confirmed && { confirmed }),
+    ...(brokeGlass && { break_glass: true }),
+  }),
+})
+
+/** What a dry run and the metrics say of it. */
+async function approvalOf(request: Parameters<typeof apply.handle>[0]) {
+  if (!isSet(request.query as object, 'dry_run') && request.breakGlass === undefined) return {}
+  const row = await existing(changeSets, request.db, request, false)
+  const { bypass, needsApproval } = await checkApproval(request.db, request as Handling<unknown, object, unknown>, row)
+  return { needsApproval, ...(bypass !== undefined && { brokeGlass: true as const }) }
+}
+
+const create = createRoute(changeSets, {
+  summary: 'Create a change set. Its changes are tried and undone, and nothing is changed until it is applied',
+  access: 'anyone',
+  body: ChangeSetCreate,
+  bodyLimitBytes,
+  errors: ['ERR_CHANGE_REFUSED'],
+  insert: async (tx, request) =>
+    insertChangeSet(tx, request.caller, {
+      ...newAnnotations(request.body),
+      ...(await planned(request, request.body.changes)),
+    }),
 })
 
 export const changeSetRoutes = [
-  whole(
-    createRoute(changeSets, {
-      summary: 'Create a change set. Its changes are tried and undone, and nothing is changed until it is applied',
-      access: 'anyone',
-      body: ChangeSetCreate,
-      bodyLimitBytes,
-      errors: ['ERR_CHANGE_REFUSED'],
-      insert: async (tx, request) =>
-        insertChangeSet(tx, request.caller, {
-          ...newAnnotations(request.body),
-          ...(await planned(request, request.body.changes)),
-        }),
-    }),
-  ),
+  whole({
+    ...create,
+    async handle(request) {
+      const { db, caller, body, uri, isRepeatable } = request
+      const { changes } = body as ChangeSetCreate
+      const same = isRepeatable && (await findWaiting(db, caller, changes))
+      if (!same) return create.handle(request)
+      const shown = toChangeSet(same, uri)
+      return { body: shown, etag: etagOf(stableChangeSetFields(shown)), replayed: true }
+    },
+  }),
   getRoute(changeSets, { access: 'anyone' }),
   listRoute(summaries, {
     summary: 'List change sets, newest first, without their changes',
@@ -191,8 +248,10 @@ export const changeSetRoutes = [
       permit,
       apply: async (tx, request, before) =>
         updateChangeSet(tx, request.caller, before.id, {
-          ...(request.body.changes ? await planned(request, request.body.changes) : before),
+          ...before,
+          ...(request.body.changes && (await planned(request, request.body.changes))),
           ...patchedAnnotations(before, request.body),
+          ...(await sentBy(request, request.body.changes ?? before.changes, before)),
         }),
     }),
   ),
@@ -211,7 +270,7 @@ export const changeSetRoutes = [
     errors: ['ERR_CHANGE_REFUSED', 'ERR_CHANGE_SET_APPLIED'],
     async handle(request) {
       const row = await existing(changeSets, request.db, request, false)
-      refuseApplied(row)
+      refuseClosed(row)
       const now = request.clock()
       const { caller, edges, uri } = request
       const { differences, base, unusual, broken, impact } = await rehearseForImpact(
@@ -231,6 +290,8 @@ export const changeSetRoutes = [
           conflicts: conflictsOf(row.base, base),
           failed_access_tests: broken.map(toFailed),
           needs_confirmation: unusual,
+          needs_approval: (await checkApproval(request.db, { ...request, query: { dry_run: true } }, row))
+            .needsApproval,
         },
       }
     },
@@ -239,15 +300,17 @@ export const changeSetRoutes = [
     ...whole({
       ...apply,
       async handle(request) {
+        const approval = await approvalOf(request)
         const { generation: _, ...result } = await apply.handle(request)
         const { generation } = result.body as ChangeSet
-        return { ...result, ...(generation !== null && { generation }) }
+        return { ...result, ...approval, ...(generation !== null && { generation }) }
       },
     }),
     query: Closed({
       ...apply.query.properties,
       ...ConfirmQuery.properties,
       ...IgnoreTestsQuery.properties,
+      break_glass: BreakGlass,
       wait: Wait,
     }),
   },

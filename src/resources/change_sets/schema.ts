@@ -64,6 +64,7 @@ const Changes = Type.Array(PlannedChange, {
 })
 
 export const ChangeSetCreate = Closed({ ...Annotations, changes: Changes })
+export type ChangeSetCreate = Static<typeof ChangeSetCreate>
 export const ChangeSetUpdate = Closed({ id: PathId('chs'), ...Annotations, changes: Type.Optional(Changes) })
 
 /** Long enough for a night, short enough that its audit events and what they refer to are still there. */
@@ -81,12 +82,31 @@ export const ChangeSetApply = Closed({
   ),
 })
 
-const states = ['draft', 'applied', 'confirmed', 'reverted', 'revert_failed'] as const
+export const ChangeSetApprove = Closed({
+  content_sha256: Type.String({
+    'x-maxBytes': 64,
+    pattern: '^[0-9a-f]{64}$',
+    examples: ['5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03'],
+    description: 'The `content_sha256` of what you have looked at, so that nothing else is approved.',
+  }),
+})
+export type ChangeSetApprove = Static<typeof ChangeSetApprove>
+
+const states = [
+  'draft',
+  'waiting',
+  'approved',
+  'applied',
+  'confirmed',
+  'reverted',
+  'revert_failed',
+  'withdrawn',
+] as const
 const State = Type.Unsafe<(typeof states)[number]>({
   type: 'string',
   enum: [...states],
   description:
-    'draft: nothing has happened. applied: its changes were made. confirmed: they were made for a limited time, and stay because someone confirmed them. reverted: they were made, and undone by another. revert_failed: they were not confirmed in time, and they could not be undone.',
+    'draft: nothing has happened. waiting: its changes need the approval of another admin. approved: it has the approval, and can be applied. withdrawn: it will not be applied. applied: its changes were made. confirmed: they were made for a limited time, and stay because someone confirmed them. reverted: they were made, and undone by another. revert_failed: they were not confirmed in time, and they could not be undone.',
 })
 const TextOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
@@ -109,6 +129,10 @@ const summary = {
   reverts_id: TextOrNull(
     'The audit event or the change set that it was made to undo. Null: none, or its changes have been edited since.',
   ),
+  approved_at: TimestampOrNull('When it was approved. Null: it was not, or it has been changed since.'),
+  approved_by_id: TextOrNull('The user who approved it.'),
+  withdrawn_at: TimestampOrNull('When it was withdrawn.'),
+  withdrawn_by_id: TextOrNull('The user or bot that withdrew it.'),
   generation: Type.Unsafe<number | null>({
     type: ['integer', 'null'],
     description: 'The generation of all of its changes that concern edge nodes. Null: there are none.',
@@ -118,6 +142,7 @@ export const ChangeSetSummary = Closed(summary, { title: 'ChangeSetSummary' })
 export const ChangeSet = Closed(
   {
     ...summary,
+    content_sha256: Type.String({ description: 'Identifies exactly these changes, for their approval.' }),
     changes: Changes,
     applied_resources: Type.Unsafe<(string | null)[] | null>({
       type: ['array', 'null'],
@@ -152,6 +177,7 @@ export const ChangeSetPreview = Closed(
       description: 'The access tests that its changes together would break. It would be refused because of them.',
     }),
     needs_confirmation: UnusualExtents,
+    needs_approval: Type.Boolean({ description: 'It cannot be applied until another admin approves it.' }),
   },
   { title: 'ChangeSetPreview' },
 )

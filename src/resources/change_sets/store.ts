@@ -11,9 +11,22 @@ import type { ChangeSetQuery } from './schema.ts'
 
 /** How what the changes concern was before them: by id, a hash or a revision. */
 export type Base = Readonly<Record<string, string>>
+export type State =
+  | 'draft'
+  | 'waiting'
+  | 'approved'
+  | 'applied'
+  | 'confirmed'
+  | 'reverted'
+  | 'revert_failed'
+  | 'withdrawn'
+const openStates: readonly State[] = ['draft', 'waiting', 'approved']
+/** It can still be changed and applied. */
+export const isOpen = ({ state }: Pick<ChangeSetRow, 'state'>): boolean => openStates.includes(state)
+
 export type ChangeSetRow = AnnotationColumns & {
   id: Uuid
-  state: 'draft' | 'applied' | 'confirmed' | 'reverted' | 'revert_failed'
+  state: State
   operations: readonly string[]
   author_id: string
   created_at: string
@@ -28,21 +41,29 @@ export type ChangeSetRow = AnnotationColumns & {
   base: Base
   admins_only: boolean
   applied_resources: readonly (string | null)[] | null
-  /** Only while it is applied: its caller has confirmed that it is unusual. */
+  /** Only while it is applied: its caller has confirmed that it is unusual, or does without approval. */
   confirmed?: true
+  brokeGlass?: true
   applied_events: readonly Uuid[] | null
   reverts_id: string | null
   reverts: readonly Uuid[]
+  /** Those who may have sent its changes, besides its author. */
+  authors: readonly Uuid[]
+  approved_at: string | null
+  approved_by: string | null
+  approved_sha256: string | null
+  withdrawn_at: string | null
+  withdrawn_by: string | null
 }
 /** What a change set was made to undo. */
 export type Reverts = Pick<ChangeSetRow, 'reverts_id' | 'reverts'>
 type Reader = Pick<Caller, 'accountId' | 'role'>
-type Planned = AnnotationColumns & Pick<ChangeSetRow, 'changes' | 'base' | 'admins_only'>
+type Planned = AnnotationColumns & Pick<ChangeSetRow, 'changes' | 'base' | 'admins_only' | 'authors'> & { state: State }
 
 const summary = sql`
   id, description, metadata, state, operations, author_id, created_at, applied_at, applied_by, confirm_by, confirmed_at,
-  confirmed_by, revert_failure, reverts_id, generation`
-const columns = sql`${summary}, changes, base, admins_only, applied_resources, applied_events, reverts`
+  confirmed_by, revert_failure, reverts_id, approved_at, approved_by, withdrawn_at, withdrawn_by, generation`
+const columns = sql`${summary}, changes, base, admins_only, applied_resources, applied_events, reverts, authors, approved_sha256`
 
 /** Others than admins do not see what only admins may do. */
 const visibleTo = ({ accountId, role }: Reader) =>
@@ -56,15 +77,17 @@ const operationsOf = (changes: readonly PlannedChange[]) => changes.map(({ opera
 export const insertChangeSet = (
   tx: Db,
   { accountId, ownerId }: Pick<Caller, 'accountId' | 'ownerId'>,
-  { description, metadata, changes, base, admins_only, reverts_id, reverts }: Planned & Reverts,
+  { description, metadata, state, changes, base, admins_only, authors, reverts_id, reverts }: Planned & Reverts,
 ) =>
   one<ChangeSetRow>(
     tx,
     sql`
     insert into change_sets
-      (account_id, id, description, metadata, operations, changes, base, admins_only, author_id, reverts_id, reverts)
-    values (${accountId}, ${newUuid()}, ${description}, ${metadata}, ${operationsOf(changes)}::text[],
-      ${JSON.stringify(changes)}, ${JSON.stringify(base)}, ${admins_only}, ${ownerId}, ${reverts_id}, ${reverts}::uuid[])
+      (account_id, id, description, metadata, state, operations, changes, base, admins_only, author_id, authors, reverts_id,
+       reverts)
+    values (${accountId}, ${newUuid()}, ${description}, ${metadata}, ${state}, ${operationsOf(changes)}::text[],
+      ${JSON.stringify(changes)}, ${JSON.stringify(base)}, ${admins_only}, ${ownerId},
+      ${authors}::uuid[], ${reverts_id}, ${reverts}::uuid[])
     returning ${columns}`,
   )
 
@@ -88,17 +111,19 @@ export const listChangeSets = (db: Db, caller: Reader, query: ChangeSetQuery) =>
     limit ${rowsToFetch(query)}`,
   )
 
+/** What was approved was another content. */
 export const updateChangeSet = (
   tx: Db,
   { accountId }: Reader,
   id: Uuid,
-  { description, metadata, changes, base, admins_only, reverts_id, reverts }: Planned & Reverts,
+  { description, metadata, state, changes, base, admins_only, authors, reverts_id, reverts }: Planned & Reverts,
 ) =>
   one<ChangeSetRow>(
     tx,
     sql`
-    update change_sets set description = ${description}, metadata = ${metadata}, changes = ${JSON.stringify(changes)},
+    update change_sets set description = ${description}, metadata = ${metadata}, state = ${state}, changes = ${JSON.stringify(changes)},
       operations = ${operationsOf(changes)}::text[], base = ${JSON.stringify(base)}, admins_only = ${admins_only},
+      authors = ${authors}::uuid[], approved_at = null, approved_by = null, approved_sha256 = null,
       reverts_id = ${reverts_id}, reverts = ${reverts}::uuid[]
     where account_id = ${accountId} and id = ${id}
     returning ${columns}`,
@@ -127,11 +152,42 @@ export const markApplied = (
 export const deleteChangeSet = (tx: Db, { accountId }: Reader, id: Uuid): Promise<void> =>
   run(tx, sql`delete from change_sets where account_id = ${accountId} and id = ${id}`)
 
-/** How long change sets are kept after they were applied. */
+export const markApproved = (tx: Db, { accountId, ownerId }: Caller, id: Uuid, sha256: string) =>
+  one<ChangeSetRow>(
+    tx,
+    sql`
+    update change_sets set state = 'approved', approved_at = now(), approved_by = ${ownerId}, approved_sha256 = ${sha256}
+    where account_id = ${accountId} and id = ${id}
+    returning ${columns}`,
+  )
+
+export const markWithdrawn = (tx: Db, { accountId, ownerId }: Caller, id: Uuid) =>
+  one<ChangeSetRow>(
+    tx,
+    sql`
+    update change_sets set state = 'withdrawn', withdrawn_at = now(), withdrawn_by = ${ownerId}
+    where account_id = ${accountId} and id = ${id}
+    returning ${columns}`,
+  )
+
+/** A change set of the same author that waits with exactly these changes. */
+export const findWaiting = (db: Db, caller: Caller, changes: readonly PlannedChange[]) =>
+  maybeOne<ChangeSetRow>(
+    db,
+    sql`
+    select ${columns} from change_sets
+    where ${visibleTo(caller)} and state in ('waiting', 'approved') and author_id = ${caller.ownerId}
+      and operations = ${operationsOf(changes)}::text[] and changes = ${JSON.stringify(changes)}::jsonb
+    order by id desc
+    limit 1`,
+  )
+
+/** How long change sets are kept after they were applied or withdrawn. */
 export const appliedDays = 90
 
-export const deleteAppliedBefore = (db: Db, moment: number): Promise<number> =>
-  deleteInBatches(db, sql`change_sets`, sql`applied_at < ${rfc3339(moment)}`)
+export const deleteAppliedBefore = async (db: Db, moment: number): Promise<number> =>
+  (await deleteInBatches(db, sql`change_sets`, sql`applied_at < ${rfc3339(moment)}`)) +
+  (await deleteInBatches(db, sql`change_sets`, sql`withdrawn_at < ${rfc3339(moment)}`))
 
 /** Resolves to the events that another change set has undone, which this one must not undo again. */
 export async function claimReverts(

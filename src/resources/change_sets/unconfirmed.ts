@@ -104,7 +104,7 @@ function undo(request: ServiceRequest, row: ChangeSetRow): Promise<Outcome> {
           'ERR_REVERT_CONFLICT',
           `Undoing it had another effect than expected on ${differing.join(', ')}.`,
         )
-      const what = { description: `undo ${id}: ${reason}`, metadata: null, reverts_id: id, ...draft }
+      const what = { description: `undo ${id}: ${reason}`, metadata: null, reverts_id: id, ...draft, ...byItself }
       const undoing = await insertChangeSet(tx, caller, what)
       await claimReverts(tx, caller, undoing)
       await markApplied(tx, caller, undoing.id, made)
@@ -116,6 +116,9 @@ function undo(request: ServiceRequest, row: ChangeSetRow): Promise<Outcome> {
     return { id, state: 'reverted', reason, generation }
   })
 }
+
+/** What was approved with the change that it undoes. */
+const byItself = { state: 'draft', authors: [] } as const
 
 async function noteEnd({ db, caller, origin, uri }: ServiceRequest, row: ChangeSetRow, why: object): Promise<void> {
   const id = toId('chs', row.id)

@@ -21,15 +21,24 @@ export function toSummary(row: ChangeSetRow, uri: (path: string) => string) {
     confirmed_by_id: row.confirmed_by,
     revert_failure: row.revert_failure,
     reverts_id: row.reverts_id,
+    approved_at: row.approved_at,
+    approved_by_id: row.approved_by,
+    withdrawn_at: row.withdrawn_at,
+    withdrawn_by_id: row.withdrawn_by,
     generation: row.generation,
   }
 }
 
 export const toChangeSet = (row: ChangeSetRow, uri: (path: string) => string): ChangeSet => ({
   ...toSummary(row, uri),
+  content_sha256: contentSha256(row),
   changes: [...row.changes],
   applied_resources: row.applied_resources && [...row.applied_resources],
 })
+
+/** Of all that decides what applying it does, and of what is said about it. */
+export const contentSha256 = ({ description, metadata, changes, base }: ChangeSetRow): string =>
+  hash('sha256', JSON.stringify([description, metadata, changes, base]))
 
 /** The audit has an event for each change that is made, so a hash of the changes is enough for that of the set. */
 export const stableChangeSetFields = ({ changes, ...fields }: ChangeSet): object => ({

@@ -4,8 +4,9 @@ import { type Db, later, many, maybeOne } from '../../db/pool.ts'
 import { nothing, sql } from '../../db/sql.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { Refusal } from '../../kernel/errors.ts'
-import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
+import { type Id, newUuid, toId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import { holdersOf } from '../api_keys/store.ts'
 
 export type IdentityRow = {
   id: Uuid
@@ -16,12 +17,14 @@ export type IdentityRow = {
   api_key_id: Uuid | null
   /** The key that linked it, which may be deleted by now. Null when a sign-in did. */
   created_by_key_id: Uuid | null
+  /** Who linked it and could have signed in with it. */
+  issuers: readonly Uuid[]
   created_at: string
   last_sign_in_at: string | null
 }
 type Account = Pick<Caller, 'accountId'>
 
-const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created_by_key_id, created_at, last_sign_in_at`
+const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created_by_key_id, issuers, created_at, last_sign_in_at`
 
 /** Two first sign-ins of one person at once wait in line: the second finds the identity of the first. */
 export const lockSubject = (tx: Db, { accountId }: Account, issuer: string, subject: string): Promise<void> => {
@@ -48,8 +51,9 @@ export const insertIdentity = (
       select id from principals
       where account_id = ${accountId} and id = ${fields.owner_id} and kind = 'user' for key share
     )
-    insert into identities (account_id, id, owner_id, issuer, subject, created_by_key_id)
-    select ${accountId}, ${newUuid()}, owner.id, ${fields.issuer}, ${fields.subject}, ${fields.created_by_key_id}::uuid
+    insert into identities (account_id, id, owner_id, issuer, subject, created_by_key_id, issuers)
+    select ${accountId}, ${newUuid()}, owner.id, ${fields.issuer}, ${fields.subject}, ${fields.created_by_key_id}::uuid,
+      ${fields.created_by_key_id ? holdersOf(accountId, toId('ak', fields.created_by_key_id)) : sql`'{}'::uuid[]`}
     from owner
     returning ${columns}`,
   ).catch((cause) => {

@@ -10,6 +10,7 @@ import { findIpPolicy, noteIpPolicyChange } from '../ip_policies/store.ts'
 import { ruleSetSlices, toNewRules, toRuleOfSet } from './rule_set.ts'
 import { replaceRules } from './rule_set_store.ts'
 import { formatRuleText, readRuleText, ruleTextLimitBytes, type TextRuleSet } from './rule_text.ts'
+import { ruleTextToJson } from './rule_text_to_json.ts'
 import { beginRuleChange, changeAttached, permitRuleChange } from './rules.ts'
 import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
 import { everyRuleOf } from './store.ts'
@@ -17,7 +18,7 @@ import { everyRuleOf } from './store.ts'
 /** How a route reads a rule set: small ones as JSON, and any as text. */
 export const ruleSetBody = {
   bodyLimitBytes: maxJsonBytes,
-  otherBodies: { 'text/plain': { limitBytes: ruleTextLimitBytes, read: readRuleText } },
+  otherBodies: { 'text/plain': { limitBytes: ruleTextLimitBytes, read: readRuleText, toJson: ruleTextToJson } },
 }
 
 /** What a PUT reads and a GET shows. */

@@ -94,6 +94,16 @@ export const lockActiveAdmins = (db: Db, { accountId }: Account) =>
     for update`,
   )
 
+/** Whether this is an active admin, who stays one until the transaction ends. */
+export const holdsActiveAdmin = async (db: Db, { accountId }: Account, id: Id<'usr'>): Promise<boolean> =>
+  (await maybeOne(
+    db,
+    sql`
+    select from principals
+    where account_id = ${accountId} and id = ${toUuid(id)} and kind = 'user' and role = 'admin' and active
+    for share`,
+  )) !== undefined
+
 async function refusingTakenEmail<Result>(query: Promise<Result>): Promise<Result> {
   try {
     return await query

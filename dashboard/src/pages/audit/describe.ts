@@ -22,6 +22,7 @@ const nouns: Record<string, string> = {
   tls_certificates: 'certificate',
   change_sets: 'change set',
   access_tests: 'access test',
+  approval_policy: 'approval policy',
 }
 /** Modules whose names are not words. */
 const modules: Record<string, string> = { ip_restriction: 'IP restriction' }
@@ -37,6 +38,8 @@ const verbs: Record<string, string> = {
   verify: 'verified',
   apply: 'applied',
   confirm: 'confirmed',
+  approve: 'approved',
+  withdraw: 'withdrew',
   revert: 'proposed to undo',
   revert_unconfirmed: 'undid, because no one confirmed it,',
   replace_rules: 'replaced the rules of',
@@ -45,6 +48,7 @@ const verbs: Record<string, string> = {
 
 /** What is said in other words than by its verb and its noun; commands on the server are no operations of the API. */
 const phrases: Record<string, string> = {
+  'approval_policy.break_glass': 'did without approval for',
   'dashboard_session.sign_in': 'signed in to the dashboard',
   'dashboard_session.sign_out': 'signed out of the dashboard',
   'sign_in.succeeded': 'signed in with a provider',

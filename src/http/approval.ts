@@ -1,0 +1,76 @@
+import type { Db, DbPool } from '../db/pool.ts'
+import { together } from '../db/transaction.ts'
+import type { Caller } from '../identity/caller.ts'
+import type { Origin } from '../identity/origin.ts'
+import { needsApproval } from '../kernel/approval.ts'
+import { forbidden, invalidField, Refusal } from '../kernel/errors.ts'
+import type { Id } from '../kernel/ids.ts'
+import { handleOn, type Incoming, nothingRepeated, type Sent, toPlanned } from './handling.ts'
+import { mayNeedApproval, type Result, type Route } from './route.ts'
+
+/** Writes the audit event of changes that are made without the approval that they need, in their transaction. */
+export type NoteBreakGlass = (
+  tx: Db,
+  origin: Origin,
+  what: { readonly operation: string; readonly resource: Id; readonly reason: string },
+) => Promise<void>
+
+/** Whether this caller's account wants a change by this operation approved. */
+export const isForApproval = (route: Route, { approvalRequiredFor }: Caller): boolean =>
+  needsApproval(approvalRequiredFor, route.operation) && mayNeedApproval(route)
+
+const maxReasonLength = 255
+
+/** Why the caller wants to do without approval; undefined if that is not so. */
+export function reasonOf(
+  { raw }: Pick<Incoming, 'raw'>,
+  { role }: Caller,
+  query: Record<string, unknown>,
+): string | undefined {
+  if (query.break_glass !== true) return undefined
+  if (role !== 'admin')
+    throw forbidden('Only admins can make a change without approval. Repeat the request without break_glass.')
+  const reason = raw.headersDistinct['service-reason']?.join(', ').trim() ?? ''
+  if (!/^[\x20-\x7e]+$/.test(reason) || reason.length > maxReasonLength)
+    throw invalidField('Service-Reason', `must be 1 to ${maxReasonLength} printable ASCII characters with break_glass`)
+  return reason
+}
+
+/** The change set that a change becomes because it needs approval. It is refused as the change itself would be. */
+export async function propose(
+  db: DbPool,
+  incoming: Incoming,
+  caller: Caller,
+  sent: Sent,
+  body: object | undefined,
+): Promise<Result<unknown>> {
+  const { route, routes, facts } = incoming
+  const create = routes.get('change_sets.create')
+  if (!create) throw new Error('there is no operation that creates change sets')
+  const change = toPlanned(route, sent, body)
+  facts.isProposed = true
+  try {
+    return await handleOn(db, incoming, create, caller, {
+      ...{ params: {}, query: {}, body: { changes: [change] }, repeated: nothingRepeated, isPart: false },
+      // A PUT that is sent again means the same change. A POST means another resource.
+      ...(route.method === 'POST' ? { idempotencyKey: sent.idempotencyKey } : { isRepeatable: true }),
+    })
+  } catch (error) {
+    facts.isProposed = false
+    const isOfChange = error instanceof Refusal && error.code === 'ERR_CHANGE_REFUSED'
+    throw isOfChange && error.cause instanceof Refusal ? error.cause : error
+  }
+}
+
+/** Makes the change all the same, and notes why, in one transaction. */
+export const breakGlass = (
+  db: DbPool,
+  { service }: Pick<Incoming, 'service'>,
+  { origin, reason, resource }: { origin: Origin; reason: string; resource: Id },
+  change: (db: DbPool) => Promise<Result<unknown>>,
+): Promise<Result<unknown>> =>
+  together(db, async (on) => {
+    const result = await change(on)
+    await service.noteBreakGlass(on, origin, { operation: origin.operation, resource, reason })
+    return { ...result, brokeGlass: true }
+  })

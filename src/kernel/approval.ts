@@ -1,0 +1,35 @@
+/** The kinds of resources whose changes an account can have approved, and the first part of the names of their operations. */
+const operationsOf = {
+  ip_policies: ['ip_policies', 'ip_policy_rules'],
+  ip_restrictions: ['ip_restrictions'],
+  access_tests: ['access_tests'],
+  edges: ['tcp_edges', 'https_edges', 'https_edge_routes'],
+  backends: ['static_backends', 'weighted_backends', 'failover_backends', 'http_response_backends'],
+  reserved_domains: ['reserved_domains'],
+} as const satisfies Record<string, readonly string[]>
+
+export type ApprovalKind = keyof typeof operationsOf
+export const approvalKinds = Object.keys(operationsOf) as ApprovalKind[]
+
+/** While anything needs approval, so does what decides who approves: it would be a way around otherwise. */
+const always = ['users', 'identities', 'approval_policy']
+
+const groupOf = (operation: string): string => operation.split('.')[0] ?? operation
+
+const kindOfGroup = new Map<string, ApprovalKind>(
+  approvalKinds.flatMap((kind) => operationsOf[kind].map((group) => [group, kind] as const)),
+)
+
+/** Whether changes by this operation can ever need approval. */
+export const canNeedApproval = (operation: string): boolean =>
+  kindOfGroup.has(groupOf(operation)) || always.includes(groupOf(operation))
+
+/** Whether they do where the changes of these kinds need it. */
+export function needsApproval(requiredFor: readonly string[], operation: string): boolean {
+  if (requiredFor.length === 0) return false
+  const group = groupOf(operation)
+  return always.includes(group) || requiredFor.includes(kindOfGroup.get(group) ?? '')
+}
+
+/** The name in the audit of a change that was made without the approval that it needs. */
+export const breakGlassOperation = 'approval_policy.break_glass'

@@ -1,0 +1,8 @@
+import type { NoteBreakGlass } from '../http/approval.ts'
+import { breakGlassOperation } from '../kernel/approval.ts'
+import { recordChange } from './audit.ts'
+
+export const noteBreakGlass: NoteBreakGlass = async (tx, origin, { operation, resource, reason }) => {
+  const after = { break_glass: operation, reason }
+  await recordChange(tx, { ...origin, operation: breakGlassOperation }, { resourceId: resource, before: null, after })
+}
