@@ -40,6 +40,13 @@ const pages: readonly Listed[] = [
     load: async () => (await import('./pages/audit.tsx')).Audit,
   },
   {
+    path: '/change-sets',
+    title: 'Change sets',
+    icon: 'edit',
+    group: '',
+    load: async () => (await import('./pages/change_sets.tsx')).ChangeSets,
+  },
+  {
     path: '/restrictions',
     title: 'IP restrictions',
     icon: 'restrictions',

@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { $api, answerOf, api, tryOut } from './api/client.ts'
+import { SentForApproval } from './api/problem.ts'
 import { Button } from './ui/button.tsx'
 import { ProblemNote } from './ui/problem.tsx'
 
@@ -44,7 +45,8 @@ export function Undo({ reversal }: { reversal: Reversal }) {
   const client = useQueryClient()
   const undo = useMutation({
     mutationFn: async () => {
-      const { id } = await draftReversal(reversal)
+      const { id, state } = await draftReversal(reversal)
+      if (state === 'waiting') throw new SentForApproval(id)
       await answerOf(api.POST('/change_sets/{id}/apply', { params: { path: { id } }, body: {} }))
     },
     onSuccess: () => client.invalidateQueries(),

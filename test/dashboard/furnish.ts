@@ -38,6 +38,12 @@ export async function furnish(admin: Account) {
     description: 'the app',
   })
   const domain = await make(admin, '/reserved_domains', { domain: 'app.example', certificate_id: certificate.id })
+  const changeSet = await make(admin, '/change_sets', {
+    description: 'a longer name for the policy',
+    changes: [
+      { operation: 'ip_policies.update', parameters: { id: policy.id }, body: { description: 'Main offices' } },
+    ],
+  })
   const pages = [
     '/',
     '/traffic',
@@ -47,6 +53,8 @@ export async function furnish(admin: Account) {
     `/policies/${policy.id}`,
     '/restrictions',
     '/access-tests',
+    '/change-sets',
+    `/change-sets/${changeSet.id}`,
     '/newly-refused',
     '/edges',
     `/edges/${edge.id}`,

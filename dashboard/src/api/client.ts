@@ -33,7 +33,8 @@ export function ignoreAccessTestsOnce(): void {
 }
 
 /** What only asks, drafts, or is about the session. */
-const isNoChange = /^\/(ip_checks|dashboard_session|change_sets(\/[^/]+(\/preview)?)?)$|\/(impact|revert)$/
+const isNoChange =
+  /^\/(ip_checks|dashboard_session|change_sets(\/[^/]+(\/(preview|approve|withdraw))?)?)$|\/(impact|revert)$/
 
 async function withFlag(request: Request, flag: string): Promise<Request> {
   const url = new URL(request.url)

@@ -1,4 +1,9 @@
-import { ConnectionError, type FieldError, GatehouseError } from '../../../clients/typescript/src/errors.ts'
+import {
+  ConnectionError,
+  type FieldError,
+  GatehouseError,
+  SentForApprovalError,
+} from '../../../clients/typescript/src/errors.ts'
 import { hints } from '../generated/hints.ts'
 
 /** An API error, or a missing response, with a hint on what to do next. */
@@ -30,16 +35,34 @@ type Fields = {
   errors?: readonly FieldError[]
 }
 
+/** No problem, but no success either: nothing was changed yet. */
+export class SentForApproval extends Problem {
+  readonly changeSetId: string
+
+  constructor(changeSetId: string) {
+    super({
+      status: 202,
+      code: changeSetId,
+      message: 'Sent for approval.',
+      hint: 'Nothing was changed yet. Another admin has to approve this change, and then it can be applied.',
+      details: {},
+    })
+    this.changeSetId = changeSetId
+  }
+}
+
 // The catalog's hints address people who write clients. On screen, some of them need other words.
 const hintOnScreen: Record<string, string> = {
   ERR_UNAUTHENTICATED: 'Sign in again with the token of an active API key.',
   ERR_IP_REFUSED:
     'Connect from an allowed address, or ask an admin to allow this one. The operator of the server can always restore access with gatehouse ip-restrictions release.',
   ERR_TOKEN_REPLACED: "Sign out, then sign in again with the key's new token.",
+  ERR_APPROVAL_REQUIRED: 'Ask another admin to approve it. It is under Change sets.',
   ERR_PRECONDITION_FAILED: 'Reload the page to see the current state, then make your change again.',
 }
 
 export function problemOf(error: unknown): Problem {
+  if (error instanceof SentForApprovalError) return new SentForApproval(error.changeSet.id)
   if (error instanceof GatehouseError) {
     const { status, code, message, details, errors } = error
     const hint = hintOnScreen[code] ?? hints[code] ?? 'See docs/reference/errors.md.'

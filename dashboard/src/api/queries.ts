@@ -60,6 +60,8 @@ export const queries = {
       { params: { query: { hours } } },
       { refetchInterval: hours > 24 ? 60_000 : 5_000 },
     ),
+  changeSets: () =>
+    $api.queryOptions('get', '/change_sets', { params: { query: { limit: 100 } } }, { refetchInterval: 15_000 }),
   /** Someone may have to act within a minute. */
   unconfirmed: () =>
     $api.queryOptions(

@@ -1,5 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
+import { SentForApproval } from '../api/problem.ts'
 import { brokenTests } from '../broken_tests.tsx'
 import { Button } from './button.tsx'
 import { Dialog } from './dialog.tsx'
@@ -25,7 +26,8 @@ type Props<Result, Variant> = {
   /** `variant` says how to save when the first attempt was refused and the person chose a way on. */
   save: (variant?: Variant) => Promise<Result>
   onSaved: (result: Result) => void | Promise<void>
-  onClose: () => void
+  /** `isSent`: the change waits for approval. */
+  onClose: (isSent: boolean) => void
   /** Explains a problem that no input has caused. */
   explain?: (error: unknown, retry: (variant: Variant) => void, isPending: boolean) => ReactNode
 }
@@ -46,6 +48,8 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     mutationFn: (variant: Variant | undefined) => props.save(variant),
     onMutate: () => setErrors({}),
     onError: (error) => {
+      // What was typed is kept in the change set.
+      if (error instanceof SentForApproval) draft.settle()
       const places = placesOf(error, labels) ?? []
       isNewlyRefused.current = places.length > 0
       setErrors(Object.fromEntries(places.map(({ name, text }) => [name, text])))
@@ -72,9 +76,10 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     }),
     [labels, errors],
   )
+  const isSent = saving.error instanceof SentForApproval
   const close = () => {
     // Whether it will be saved is not known yet.
-    if (!saving.isPending) draft.close(onClose)
+    if (!saving.isPending) draft.close(() => onClose(isSent))
   }
   const isElsewhere = saving.isError && placesOf(saving.error, labels) === undefined
   return (
@@ -98,11 +103,13 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
         <div className="actions">
           {extra}
           <Button isDisabled={saving.isPending} onPress={close}>
-            {cancel}
+            {isSent ? 'Close' : cancel}
           </Button>
-          <Button kind={kind} type="submit" isDisabled={!isReady} isPending={isWaiting || saving.isPending}>
-            {action}
-          </Button>
+          {!isSent && (
+            <Button kind={kind} type="submit" isDisabled={!isReady} isPending={isWaiting || saving.isPending}>
+              {action}
+            </Button>
+          )}
         </div>
       </form>
     </Dialog>

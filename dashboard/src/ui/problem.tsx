@@ -1,4 +1,5 @@
-import { Problem, unreachable } from '../api/problem.ts'
+import { Link } from 'react-router'
+import { Problem, SentForApproval, unreachable } from '../api/problem.ts'
 import { Button } from './button.tsx'
 import { Icon } from './icons.tsx'
 
@@ -8,6 +9,7 @@ type Props = { error: unknown; retry?: () => void }
 
 /** What happened, what to do about it, and the operation id under which the log has it. */
 export function ProblemNote({ error, retry }: Props) {
+  if (error instanceof SentForApproval) return <SentNote sent={error} />
   const { message, hint, code, operationId } = asProblem(error)
   return (
     <div className="note refused" role="alert">
@@ -20,6 +22,22 @@ export function ProblemNote({ error, retry }: Props) {
           {operationId && ` · ${operationId}`}
         </p>
         {retry && <Button onPress={retry}>Try again</Button>}
+      </div>
+    </div>
+  )
+}
+
+/** The change has become a change set. */
+function SentNote({ sent: { message, hint, changeSetId } }: { sent: SentForApproval }) {
+  return (
+    <div className="note warned" role="status">
+      <Icon name="clock" />
+      <div>
+        <p className="strong">{message}</p>
+        <p>{hint}</p>
+        <p>
+          <Link to={`/change-sets/${changeSetId}`}>Show the change set</Link>
+        </p>
       </div>
     </div>
   )

@@ -1,5 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
+import { SentForApproval } from '../../api/problem.ts'
 import { ImpactShown } from '../../change_impact.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
@@ -20,9 +21,9 @@ export function Revert({ title, reversal, onClose }: Props) {
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async () => {
-      const { id } = await draftReversal(reversal)
+      const { id, state } = await draftReversal(reversal)
       const of = { params: { path: { id } }, body: {} }
-      return { id, preview: await answerOf(api.POST('/change_sets/{id}/preview', of)) }
+      return { id, isWaiting: state === 'waiting', preview: await answerOf(api.POST('/change_sets/{id}/preview', of)) }
     },
   })
   if (draft.data) return <Apply title={title} {...draft.data} onClose={onClose} />
@@ -36,22 +37,32 @@ export function Revert({ title, reversal, onClose }: Props) {
   )
 }
 
-type ApplyProps = { title: string; id: string; preview: Shapes['ChangeSetPreview']; onClose: () => void }
+type ApplyProps = {
+  title: string
+  id: string
+  isWaiting: boolean
+  preview: Shapes['ChangeSetPreview']
+  onClose: () => void
+}
 
-function Apply({ title, id, preview, onClose }: ApplyProps) {
+function Apply({ title, id, isWaiting, preview, onClose }: ApplyProps) {
   const client = useQueryClient()
   const of = { params: { path: { id } } }
   return (
     <FormDialog
       title={title}
       wide
-      action="Revert change"
-      save={() => answerOf(api.POST('/change_sets/{id}/apply', { ...of, body: {} }))}
+      action={isWaiting ? 'Send for approval' : 'Revert change'}
+      save={async () => {
+        if (isWaiting) throw new SentForApproval(id)
+        await answerOf(api.POST('/change_sets/{id}/apply', { ...of, body: {} }))
+      }}
       onSaved={async () => {
         await client.invalidateQueries()
         onClose()
       }}
-      onClose={() => {
+      onClose={(isSent) => {
+        if (isSent) return onClose()
         // The draft was only made to be looked at.
         api.DELETE('/change_sets/{id}', of).catch(() => {})
         onClose()
