@@ -1,4 +1,4 @@
-import type { NoteBreakGlass } from '../http/approval.ts'
+import type { NoteBreakGlass } from '../http/approval/note.ts'
 import { breakGlassOperation } from '../kernel/approval.ts'
 import { recordChange } from './audit.ts'
 

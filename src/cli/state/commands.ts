@@ -8,6 +8,7 @@ import { canAsk, confirm, log, readStandardInput } from '../output/terminal.ts'
 import { connect } from '../perform.ts'
 import type { ClientConfig } from '../profiles.ts'
 import { readAccount } from './account.ts'
+import { applyTogether, needsApproval } from './change_set.ts'
 import { describePlan, summaryOf, titleOf } from './describe.ts'
 import { execute, waitForEdges } from './execute.ts'
 import { kindNames, type Thing } from './kinds.ts'
@@ -152,7 +153,8 @@ async function change(toService: () => Connection, { verb, path, text }: Given, 
   if (verb === 'sync') await agree(plan, path, Boolean(values.yes))
   const isConfirmed = Boolean(values.confirm)
   await agreeToUnusual(unusual, { isConfirmed, canRead: path !== '-' })
-  const generation = await execute(connection, plan.steps, {
+  const makeAll = (await needsApproval(connection)) ? applyTogether : execute
+  const generation = await makeAll(connection, plan.steps, {
     allowSelfLockout: Boolean(values['allow-self-lockout']),
     ignoreAccessTests: Boolean(values['ignore-access-tests']),
     isConfirmed: isConfirmed || unusual.length > 0,

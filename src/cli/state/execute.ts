@@ -22,12 +22,12 @@ const mayBreakTests = (step: Step) =>
   (step.thing.kind === 'tcp_edges' && step.method !== 'POST') ||
   (step.thing.kind === 'https_edges' && step.method === 'DELETE')
 
-type Allowed = {
+export type Allowed = {
   readonly allowSelfLockout: boolean
   readonly ignoreAccessTests: boolean
   readonly isConfirmed: boolean
 }
-const queryFor = (step: Step, { allowSelfLockout, ignoreAccessTests, isConfirmed }: Allowed) => ({
+export const queryFor = (step: Step, { allowSelfLockout, ignoreAccessTests, isConfirmed }: Allowed) => ({
   ...(allowSelfLockout && mayLockOut(step) && { allow_self_lockout: true }),
   ...(ignoreAccessTests && mayBreakTests(step) && { ignore_access_tests: true }),
   ...(isConfirmed && step.method === 'PUT' && { confirm: true }),

@@ -1,19 +1,12 @@
-import type { Db, DbPool } from '../db/pool.ts'
-import { together } from '../db/transaction.ts'
-import type { Caller } from '../identity/caller.ts'
-import type { Origin } from '../identity/origin.ts'
-import { needsApproval } from '../kernel/approval.ts'
-import { forbidden, invalidField, Refusal } from '../kernel/errors.ts'
-import type { Id } from '../kernel/ids.ts'
-import { handleOn, type Incoming, nothingRepeated, type Sent, toPlanned } from './handling.ts'
-import { mayNeedApproval, type Result, type Route } from './route.ts'
-
-/** Writes the audit event of changes that are made without the approval that they need, in their transaction. */
-export type NoteBreakGlass = (
-  tx: Db,
-  origin: Origin,
-  what: { readonly operation: string; readonly resource: Id; readonly reason: string },
-) => Promise<void>
+import type { DbPool } from '../../db/pool.ts'
+import { together } from '../../db/transaction.ts'
+import type { Caller } from '../../identity/caller.ts'
+import type { Origin } from '../../identity/origin.ts'
+import { needsApproval } from '../../kernel/approval.ts'
+import { forbidden, invalidField, Refusal } from '../../kernel/errors.ts'
+import type { Id } from '../../kernel/ids.ts'
+import { handleOn, type Incoming, nothingRepeated, type Sent, toPlanned } from '../handling.ts'
+import { mayNeedApproval, type Result, type Route } from '../route.ts'
 
 /** Whether this caller's account wants a change by this operation approved. */
 export const isForApproval = (route: Route, { approvalRequiredFor }: Caller): boolean =>

@@ -1,5 +1,5 @@
 import type { Db } from '../../db/pool.ts'
-import { isForApproval } from '../../http/approval.ts'
+import { isForApproval } from '../../http/approval/approval.ts'
 import { permit } from '../../http/checks.ts'
 import { type Handling, isSet } from '../../http/route.ts'
 import { forbidden, Refusal } from '../../kernel/errors.ts'
@@ -70,7 +70,7 @@ export async function checkApproval(
   throw new Refusal('ERR_APPROVAL_REQUIRED', fault, { details: { change_set: toId('chs', row.id) } })
 }
 
-/** The approver is held: whoever deactivates them at the same time waits. */
+/** Holds the approver's row, so that a request that deactivates them at the same time waits. */
 async function faultOf(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSetRow): Promise<string | undefined> {
   if (row.approved_by === null) return 'These changes need the approval of another admin.'
   if (row.approved_sha256 !== contentSha256(row))

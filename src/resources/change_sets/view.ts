@@ -36,7 +36,7 @@ export const toChangeSet = (row: ChangeSetRow, uri: (path: string) => string): C
   applied_resources: row.applied_resources && [...row.applied_resources],
 })
 
-/** Of all that decides what applying it does, and of what is said about it. */
+/** Covers everything that decides what applying it does, and what is said about it. */
 export const contentSha256 = ({ description, metadata, changes, base }: ChangeSetRow): string =>
   hash('sha256', JSON.stringify([description, metadata, changes, base]))
 
