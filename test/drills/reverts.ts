@@ -1,30 +1,29 @@
-// `npm run drill -- reverts <rounds> <accounts>`: in each account, three people change things, apply change sets and undo changes at the same time
-// on two processes, and a third is killed now and then. After each round several changes are undone: each puts back exactly
-// its own part or says what is in the way, and undoing that restores everything.
+// `npm run drill -- reverts <sequences> <kills> <lanes> <minutes>`: in each sequence, two admins and two members change things, apply change sets
+// and undo changes at the same time, and the process that two of them call is killed in some. When it is quiet, something is undone: edge nodes get
+// exactly what they would without it, or the answer names what is in the way. Builds that make half of a change set, or undo more, fail.
 import { startControlPlane } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
-import { type Counts, revertAtRandom } from '../reverts/random.ts'
+import { revertAtRandom, undoingOthers, withoutSecondHalf } from '../reverts/random.ts'
 
-const rounds = Number(process.argv[2] ?? 100)
-const accounts = Number(process.argv[3] ?? 4)
+const [sequences = 10_000, kills = 1_000, lanes = 4, minutes = 1_000] = process.argv.slice(2).map(Number)
 
 await drill(async (scope) => {
-  const env = { GATEHOUSE_REQUESTS_PER_MINUTE: '1000000' }
-  const plane = await startControlPlane(scope, { processes: 2, env })
+  const plane = await startControlPlane(scope, { processes: 2 })
   const began = Date.now()
-  const total: Counts = { undone: 0, conflicts: 0, irreversible: 0, killed: 0, changes: 0 }
-  const each = Array.from({ length: accounts }, (_, index) => Math.ceil((rounds - index) / accounts))
-  // Accounts do not meet, so they can be busy at the same time.
-  await Promise.all(
-    each.map(async (share) => {
-      const counts = await revertAtRandom(plane, share)
-      for (const name of Object.keys(total) as (keyof Counts)[]) total[name] += counts[name]
-    }),
-  )
-  const { changes, undone, conflicts, irreversible, killed } = total
-  const seconds = Math.round((Date.now() - began) / 1_000)
+  const counts = await revertAtRandom(plane, { sequences, kills, lanes, until: began + minutes * 60_000 })
+  const seconds = (Date.now() - began) / 1_000
+  const rate = ((counts.sequences * 60) / seconds).toFixed(0)
   console.log(
-    `${rounds} rounds in ${accounts} accounts, ${seconds} s: ${changes} changes, ${killed} processes killed; ${undone} undone exactly, ${conflicts} in conflict with later changes, ${irreversible} that cannot be undone`,
+    `${counts.sequences} sequences in ${seconds.toFixed(0)} s (${rate} a minute): ${counts.changes} changes at the same time, ${counts.killed} processes killed; ${counts.undone} undone exactly, ${counts.exact} of them compared as records beside a later change; ${counts.conflicts} in conflict with later changes, ${counts.irreversible} that cannot be undone; ${counts.looks} looks at all change sets, none half made`,
   )
-  return undone > 0 && conflicts > 0
+  for (const prepare of [withoutSecondHalf, undoingOthers]) {
+    const broken = await startControlPlane(scope, { prepare })
+    const fault = await revertAtRandom(broken, { sequences: 100, kills: 0 }).then(
+      () => undefined,
+      (error: Error) => error.message.split('\n')[0],
+    )
+    console.log(`Control, ${prepare.name}: ${fault ?? 'not noticed'}`)
+    if (!fault) return false
+  }
+  return counts.undone > 0 && counts.conflicts > 0
 })

@@ -10,7 +10,7 @@ export const seenBy = (account: Client): Promise<Configuration> => configuration
 const oneOf = <Item>(items: readonly Item[]): Item | undefined => items[randomBelow(items.length)]
 const words = ['one', 'two', 'three', null]
 /** Change sets create a policy and a backend with such a description. Only change sets touch them. */
-export const pairPrefix = 'pair '
+export const pairPrefix = 'pair'
 const isPair = ({ description }: Shown) => String(description).startsWith(pairPrefix)
 
 export type Target = { kind: 'audit_events' | 'change_sets'; id: string }
@@ -37,11 +37,10 @@ export const applySet = (person: Client, id: string) => person('POST', `/change_
 let pairs = 0
 
 /** One thing that a person does. What others do meanwhile may be in its way. */
-export async function act(person: Client, admin: Client): Promise<Answer | undefined> {
-  const known = await seenBy(admin)
+export async function act(person: Client, admin: Client, known: Configuration): Promise<Answer | undefined> {
   const choice = randomBelow(20)
   if (choice < 4) return undo(person, admin)
-  if (choice < 7) return applyNew(person, [...pairOf(), ...updatesOf(known)])
+  if (choice < 7) return applyNew(person, changesOfSet(known))
   return change(person, known)
 }
 
@@ -51,13 +50,16 @@ async function undo(person: Client, admin: Client): Promise<Answer | undefined> 
   return draft?.status === 201 ? applySet(person, draft.body.id) : draft
 }
 
-async function applyNew(person: Client, changes: object[]): Promise<Answer> {
+/** Resolves to the answer of what refused them, if they are not applied. */
+export async function applyNew(person: Client, changes: object[]): Promise<Answer> {
   const draft = await person('POST', '/change_sets', { changes })
   return draft.status === 201 ? applySet(person, draft.body.id) : draft
 }
 
+export const changesOfSet = (known: Configuration): object[] => [...pairOf(), ...updatesOf(known)]
+
 const pairOf = () => {
-  const description = `${pairPrefix}${pairs++}`
+  const description = `${pairPrefix} ${pairs++}`
   return [
     { operation: 'ip_policies.create', body: { description } },
     { operation: 'static_backends.create', body: { address: 'app.internal:80', description } },
@@ -75,13 +77,15 @@ const updatesOf = ({ 'ip_policies.list': policies = [], 'static_backends.list': 
   ]
 }
 
-function change(person: Client, known: Configuration): Promise<Answer> {
+export function change(person: Client, known: Configuration): Promise<Answer> {
   const some = (list: string) => oneOf((known[`${list}.list`] ?? []).filter((each) => !isPair(each)))
   const [policy, rule, restriction] = [some('ip_policies'), some('ip_policy_rules'), some('ip_restrictions')]
   const [backend, edge, tcp] = [some('static_backends'), some('https_edges'), some('tcp_edges')]
   const route = oneOf((edge?.routes ?? []) as Shown[])
   const text = { [oneOf(['description', 'metadata']) ?? '']: oneOf(words) }
   const modules = `/edges/https/${edge?.id}/routes/${route?.id}`
+  const type = oneOf(['agent', 'endpoints'])
+  const enforced = type === 'endpoints' && randomBelow(2) === 0
   const create: [path: string, body: object][] = [
     ['/ip_policies', text],
     ['/backends/static', { address: 'app.internal:80', ...text }],
@@ -89,7 +93,7 @@ function change(person: Client, known: Configuration): Promise<Answer> {
   ]
   const cidr = `10.${randomBelow(3)}.0.0/16`
   if (policy) create.push(['/ip_policy_rules', { ip_policy_id: policy.id, action: 'allow', cidr, ...text }])
-  if (policy) create.push(['/ip_restrictions', { type: 'agent', ip_policy_ids: [policy.id], enforced: false, ...text }])
+  if (policy) create.push(['/ip_restrictions', { type, ip_policy_ids: [policy.id], enforced, ...text }])
   if (backend) create.push(['/edges/tcp', { backend: { backend_id: backend.id }, ...text }])
   if (edge)
     create.push([`/edges/https/${edge.id}/routes`, { match_type: 'exact_path', match: `/${randomBelow(4)}`, ...text }])
@@ -108,5 +112,20 @@ function change(person: Client, known: Configuration): Promise<Answer> {
     const [path, body] = oneOf(create) ?? ['', {}]
     return person('POST', path, body)
   }
-  return doing < 8 ? person('PATCH', String(it.uri), text) : person('DELETE', String(it.uri))
+  if (doing < 8) return person('PATCH', String(it.uri), { ...text, ...(randomBelow(2) ? newValues(it, known) : {}) })
+  return person('DELETE', String(it.uri))
+}
+
+/** Of fields that edge nodes are told. */
+function newValues({ id }: Shown, { 'ip_policies.list': policies = [] }: Configuration): object {
+  const action = oneOf(['allow', 'deny'])
+  const isOn = randomBelow(2) === 0
+  const policy = oneOf(policies.filter((each) => !isPair(each)))
+  const byPrefix: Record<string, object> = {
+    ipr: { action },
+    ipx: { ...(policy && { ip_policy_ids: [policy.id] }) },
+    bkdst: { address: `app.internal:${8_000 + randomBelow(3)}` },
+    edghtsrt: { websocket: isOn, path_variants: oneOf(['restrict', 'ignore']), match: `/${randomBelow(4)}` },
+  }
+  return byPrefix[id.replace(/_.*/, '')] ?? {}
 }

@@ -2,11 +2,21 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { sized } from '../harness/thorough.ts'
-import { revertAtRandom } from './random.ts'
+import { revertAtRandom, undoingOthers, withoutSecondHalf } from './random.ts'
 
-test('while several people change things, undoing a change puts back its own part or says what is in the way', async () => {
+// `npm run drill -- reverts` has many more.
+test('while four people change things and processes are killed, undoing a change puts back its own part or says what is in the way', async () => {
   const plane = await startControlPlane({ after }, { processes: 2 })
-  const counts = await revertAtRandom(plane, sized(6, 40))
+  const counts = await revertAtRandom(plane, { sequences: sized(24, 200), kills: sized(3, 20), lanes: 2 })
   console.log(counts)
-  assert.ok(counts.undone > 0)
+  assert.ok(counts.exact > 0 && counts.undone > 0 && counts.killed > 0 && counts.looks > 0)
+})
+
+test('half of a change set is noticed, and so is undoing what others did', async () => {
+  const [halves, others] = [
+    await startControlPlane({ after }, { prepare: withoutSecondHalf }),
+    await startControlPlane({ after }, { prepare: undoingOthers }),
+  ]
+  await assert.rejects(revertAtRandom(halves, { sequences: 100, kills: 0 }), /by half|ERR_|internal/)
+  await assert.rejects(revertAtRandom(others, { sequences: 100, kills: 0 }), /undone:|back after|deep/)
 })
