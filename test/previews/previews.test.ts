@@ -2,19 +2,21 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { writeOutcomes } from '../../src/access/evidence/address_outcomes.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
+import { type ControlPlane, startControlPlane } from '../harness/control_plane.ts'
 import { freshHost, newBackend, newHttpsEdge } from '../harness/fixtures.ts'
+import { behindProxy } from '../harness/ip.ts'
 import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { printed, sized } from '../harness/thorough.ts'
-import { edgeIps, previewAtRandom, type Reach } from './random.ts'
+import { edgeIps, previewAtRandom, previewingOpposites, type Reach } from './random.ts'
 
-const plane = await sharedControlPlane({ after })
+const shared = await sharedControlPlane({ after })
 const changes = sized(25, 600)
 
-test(`for ${printed(changes)} random changes, the preview names exactly those who are refused or let in after it`, async () => {
+async function previewed(plane: Pick<ControlPlane, 'db' | 'newAccount'>, tcpPort: number, count: number) {
   const admin = await plane.newAccount()
   const edge = await newHttpsEdge(admin, { hostports: [`${freshHost()}:443`] })
   const backend = await newBackend(admin)
-  type Route = { id: `edghtsrt_${string}`; match: string }
+  type Route = { id: `edghtsrt_${string}`; match_type: string; match: string }
   const routes = async (): Promise<Route[]> => (await admin('GET', edge.uri)).body.routes
   const tcp = async () => (await admin('GET', '/edges/tcp')).body.tcp_edges[0]
   const isAllowed = async (target: object, ip: string) =>
@@ -23,7 +25,10 @@ test(`for ${printed(changes)} random changes, the preview names exactly those wh
   const reach: Reach = {
     async route(path, ip) {
       const serving = (await routes())
-        .filter(({ match }) => match === '/' || path === match || path.startsWith(`${match}/`))
+        .filter(
+          ({ match_type, match }) =>
+            path === match || (match_type === 'path_prefix' && (match === '/' || path.startsWith(`${match}/`))),
+        )
         .sort((a, b) => b.match.length - a.match.length)[0]
       return serving !== undefined && isAllowed({ route_id: serving.id }, ip)
     },
@@ -43,9 +48,17 @@ test(`for ${printed(changes)} random changes, the preview names exactly those wh
       if (it) await letIn(it.id, reach.tcp)
     },
   }
-  const tcpHostport = `tcp.example:${await plane.freshTcpPort()}`
-  const world = { plane, admin, reach, edge: edge.id, tcpHostport, backend: backend.id }
-  const counts = await previewAtRandom(world, changes)
+  const tcpHostport = `tcp.example:${tcpPort}`
+  return previewAtRandom({ plane, admin, reach, edge: edge.id, tcpHostport, backend: backend.id }, count)
+}
+
+test(`for ${printed(changes)} random changes, the preview names exactly those who are refused or let in after it`, async () => {
+  const counts = await previewed(shared, await shared.freshTcpPort(), changes)
   console.log(counts)
   assert.ok(counts.refused + counts.allowed > 0)
+})
+
+test('a preview that shows the opposite of a rule is noticed', async () => {
+  const plane = await startControlPlane({ after }, { env: behindProxy, prepare: previewingOpposites })
+  await assert.rejects(previewed(plane, 20_001, 100), /named as newly_/)
 })

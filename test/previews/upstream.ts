@@ -4,10 +4,12 @@ import { createServer } from 'node:http'
 import { request } from 'node:https'
 import { connect } from 'node:net'
 import type { Scope } from '../harness/control_plane.ts'
-import type { EdgeProcess } from '../harness/edge.ts'
-import { edgeIps, type Reach } from './random.ts'
+import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
+import { freshHost, newBackend, newHttpsEdge } from '../harness/fixtures.ts'
+import { behindProxy } from '../harness/ip.ts'
+import { edgeIps, previewAtRandom, type Reach } from './random.ts'
 
-export async function startUpstream(
+async function startUpstream(
   scope: Scope,
   { httpsPort }: EdgeProcess,
   { host, port }: { host: string; port: number },
@@ -46,4 +48,18 @@ export async function startUpstream(
     },
   }
   return { upstream: `127.0.0.1:${(server.address() as { port: number }).port}`, reach }
+}
+
+/** An installation with one edge node, and previews of this many random changes of what it serves. */
+export async function previewAtEdge(scope: Scope, changes: number) {
+  const installation = await startInstallation(scope, behindProxy)
+  const node = await installation.startEdge()
+  const { admin } = installation
+  const host = freshHost()
+  const edge = await newHttpsEdge(admin, { hostports: [`${host}:443`] })
+  const port = node.tcpPorts.first
+  const { upstream, reach } = await startUpstream(scope, node, { host, port })
+  const { id: backend } = await newBackend(admin, { address: upstream })
+  const tcpHostport = `tcp.example:${port}`
+  return previewAtRandom({ plane: installation, admin, reach, edge: edge.id, tcpHostport, backend }, changes)
 }
