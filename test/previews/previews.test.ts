@@ -7,7 +7,7 @@ import { freshHost, newBackend, newHttpsEdge } from '../harness/fixtures.ts'
 import { behindProxy } from '../harness/ip.ts'
 import { sharedControlPlane } from '../harness/shared_control_plane.ts'
 import { printed, sized } from '../harness/thorough.ts'
-import { edgeIps, previewAtRandom, previewingOpposites, type Reach } from './random.ts'
+import { edgeIps, pathAt, previewAtRandom, previewingOpposites, type Reach, type Route } from './random.ts'
 
 const shared = await sharedControlPlane({ after })
 const changes = sized(25, 600)
@@ -16,7 +16,6 @@ async function previewed(plane: Pick<ControlPlane, 'db' | 'newAccount'>, tcpPort
   const admin = await plane.newAccount()
   const edge = await newHttpsEdge(admin, { hostports: [`${freshHost()}:443`] })
   const backend = await newBackend(admin)
-  type Route = { id: `edghtsrt_${string}`; match_type: string; match: string }
   const routes = async (): Promise<Route[]> => (await admin('GET', edge.uri)).body.routes
   const tcp = async () => (await admin('GET', '/edges/tcp')).body.tcp_edges[0]
   const isAllowed = async (target: object, ip: string) =>
@@ -29,7 +28,7 @@ async function previewed(plane: Pick<ControlPlane, 'db' | 'newAccount'>, tcpPort
           ({ match_type, match }) =>
             path === match || (match_type === 'path_prefix' && (match === '/' || path.startsWith(`${match}/`))),
         )
-        .sort((a, b) => b.match.length - a.match.length)[0]
+        .sort((a, b) => b.match.length - a.match.length || (a.match_type === 'exact_path' ? -1 : 1))[0]
       return serving !== undefined && isAllowed({ route_id: serving.id }, ip)
     },
     async tcp(ip) {
@@ -44,7 +43,8 @@ async function previewed(plane: Pick<ControlPlane, 'db' | 'newAccount'>, tcpPort
         const outcomes = seen.flat().map((ip) => ({ targetId, ip, outcome: 'allowed' as const, at: Date.now() }))
         await writeOutcomes(plane.db, outcomes)
       }
-      for (const { id, match } of await routes()) await letIn(id, (ip) => reach.route(match, ip))
+      for (const route of await routes())
+        await letIn(route.id as `edghtsrt_${string}`, (ip) => reach.route(pathAt(route), ip))
       if (it) await letIn(it.id, reach.tcp)
     },
   }

@@ -21,6 +21,11 @@ export type Reach = {
 }
 export type World = { plane: Plane; admin: Account; reach: Reach; edge: string; tcpHostport: string; backend: string }
 type InSession = World & { session: Browser }
+export type Route = { id: string; uri: string; match_type: string; match: string }
+/** A path that this route has, and no other route of the same match. */
+export const pathAt = ({ match_type, match }: Route) =>
+  match_type === 'exact_path' ? match : `${match}/p`.replace('//', '/')
+
 type Place = { key: string; type: string; isLetIn: (ip: string) => Promise<boolean> }
 type Shown = { addresses: { ip: string }[]; total: number }
 /** `notKnown`: addresses that were refused or let in where the preview had said that it does not know who comes. */
@@ -176,9 +181,9 @@ async function placesOf({ admin, session, reach, edge }: InSession): Promise<Pla
       }
     }),
     ...routes.map(
-      ({ id, match }: { id: string; match: string }): Place => ({
-        ...{ key: id, type: 'route' },
-        isLetIn: (ip) => reach.route(match, ip),
+      (route: Route): Place => ({
+        ...{ key: route.id, type: 'route' },
+        isLetIn: (ip) => reach.route(pathAt(route), ip),
       }),
     ),
     ...tcp_edges.map(({ id }: { id: string }): Place => ({ key: id, type: 'tcp_edge', isLetIn: reach.tcp })),
@@ -222,7 +227,7 @@ async function randomChange(world: InSession): Promise<Change | undefined> {
     ({ cidr }) => cidr !== own,
   )
   const restrictions = (await list('/ip_restrictions', 'ip_restrictions')) as { id: string }[]
-  const { routes } = (await admin('GET', `/edges/https/${edge}`)).body as { routes: { uri: string; match: string }[] }
+  const { routes } = (await admin('GET', `/edges/https/${edge}`)).body as { routes: Route[] }
   const tcp = (await list('/edges/tcp', 'tcp_edges')) as { uri: string }[]
   const module = () => ({
     ip_policy_ids: ids(),

@@ -7,7 +7,7 @@ import type { Scope } from '../harness/control_plane.ts'
 import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
 import { freshHost, newBackend, newHttpsEdge } from '../harness/fixtures.ts'
 import { behindProxy } from '../harness/ip.ts'
-import { edgeIps, previewAtRandom, type Reach } from './random.ts'
+import { edgeIps, pathAt, previewAtRandom, type Reach, type Route } from './random.ts'
 
 async function startUpstream(
   scope: Scope,
@@ -43,8 +43,10 @@ async function startUpstream(
         socket.on('close', () => resolve(text.includes('hello')))
       }),
     async see({ admin, edge }) {
-      const { routes } = (await admin('GET', `/edges/https/${edge}`)).body as { routes: { match: string }[] }
-      await Promise.all(edgeIps.flatMap((ip) => [reach.tcp(ip), ...routes.map(({ match }) => reach.route(match, ip))]))
+      const { routes } = (await admin('GET', `/edges/https/${edge}`)).body as { routes: Route[] }
+      await Promise.all(
+        edgeIps.flatMap((ip) => [reach.tcp(ip), ...routes.map((route) => reach.route(pathAt(route), ip))]),
+      )
     },
   }
   return { upstream: `127.0.0.1:${(server.address() as { port: number }).port}`, reach }
