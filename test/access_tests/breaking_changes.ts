@@ -36,7 +36,7 @@ export async function setStage(as: Client, isTested = true): Promise<Stage> {
   return { ...stage, test: (await as('GET', '/access_tests')).body.access_tests[0] }
 }
 
-/** Of the API, the dashboard, the TCP edge and the route, except where there are some. */
+/** Tests of the API, the dashboard, the TCP edge and the route, except where there are some. */
 export async function testsOf(as: Client): Promise<void> {
   const { access_tests } = (await as('GET', '/access_tests')).body
   const tested = new Set(access_tests.map(({ target }: { target: { type: string } }) => target.type))

@@ -37,7 +37,7 @@ const paths = ['/', '/a', '/a/b']
 const own = '127.0.0.1/32'
 const ranges = ['2/32', '2/31', '4/30', '6/32'].flatMap((end) => [`127.0.0.${end}`, `192.0.2.${end}`])
 
-/** Undefined, whatever its type says, if there is none. */
+/** Undefined if there is none, although its type does not say so. */
 const oneOf = <Item>(items: readonly Item[]): Item => items[randomBelow(items.length)] as Item
 const someOf = <Item>(items: readonly Item[]): Item[] => items.filter(() => randomBelow(2) === 0)
 
@@ -131,7 +131,7 @@ type Judged = {
   seenLater: Map<string, Set<string>>
 }
 
-/** Where a preview says that it does not know who comes, it may name nobody. Anywhere else it names exactly those affected. */
+/** Where a preview says that it does not know who comes, it may name none. Anywhere else it names exactly those affected. */
 function judge({ told, impact, places, before, after, seen, seenLater }: Judged, counts: Counts): void {
   for (const { key, type } of places) {
     const shown = impact.places.find((each: { type: string; id: string | null }) => (each.id ?? each.type) === key)
