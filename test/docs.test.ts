@@ -59,7 +59,7 @@ test('pages for users name no test, drill or decision, except those that say wha
 })
 
 /** Commands that are no single operation of the API. */
-const others = 'api auth completion import login logout mcp state status tail upgrade profiles'.split(' ')
+const others = 'api auth completion explain import login logout mcp state status tail upgrade profiles'.split(' ')
 const isOtherCommand = ([first = '', ...rest]: string[]): boolean =>
   [...others, ...serverCommands].includes(first) ||
   rest.some((word) => /^(describe|edit|export|prune|release)$/.test(word))

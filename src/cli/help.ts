@@ -71,6 +71,7 @@ ${twoColumns([
   ['gatehouse ip-policies prune', 'remove rules that are covered or unused, after a review'],
   ['gatehouse edges https routes list', 'list the routes of all HTTPS edges, or of one'],
   ['gatehouse … describe, edit', 'show a resource with what it uses; change one in your editor'],
+  ['gatehouse explain', 'say what decides about an address, now or at an earlier time'],
   ['gatehouse tail', 'show requests to edges as they happen'],
   ['gatehouse state', 'dump, validate, schema, diff, apply, sync: manage an account as a file'],
   ['gatehouse import ngrok', 'create a state file from an ngrok account'],

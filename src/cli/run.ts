@@ -52,6 +52,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   if (first === 'auth') return (await import('./commands/auth_status.ts')).authCommand(config, rest)
   if (first === 'upgrade') return (await import('./upgrade_check.ts')).upgradeCommand(config, rest)
   if (first === 'tail') return (await import('./commands/tail.ts')).tailCommand(config, rest)
+  if (first === 'explain') return (await import('./commands/explain.ts')).explainCommand(config, rest)
   if (first === 'mcp') return (await import('./mcp/command.ts')).mcpCommand(config, rest)
   const more = moreThanGet(args)
   if (more?.verb === 'describe')

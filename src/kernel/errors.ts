@@ -219,6 +219,11 @@ export const errorCatalog = {
       'This change cannot be undone: something of it is kept nowhere, such as a token, or it has been undone already. The message says which.',
     hint: 'The message says what to do in its place.',
   },
+  ERR_NOT_RECORDED: {
+    cause:
+      'What was in force at that time cannot be worked out from the audit log: it is past its retention, or the rules of a policy were replaced together and are not kept any more. `details.earliest` is the earliest time that can be asked about.',
+    hint: 'Ask about `details.earliest` or a later time.',
+  },
   ERR_REVERT_CONFLICT: {
     cause:
       'What the change did has been changed since, so undoing it would undo later changes as well. `details.resources` has the ids of what is in the way, `details.fields` the fields, and `details.events` the later audit events, as far as they are known. Nothing was changed.',

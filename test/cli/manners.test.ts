@@ -122,7 +122,15 @@ test('help is about the command that it was asked for', async () => {
 })
 
 test('no line of help is wider than 100 columns', async () => {
-  const own = ['audit-events export', 'ip-policies prune', 'edges https routes list', 'import ngrok', 'import', 'tail']
+  const own = [
+    'audit-events export',
+    'ip-policies prune',
+    'edges https routes list',
+    'import ngrok',
+    'import',
+    'tail',
+    'explain',
+  ]
   const client = ['state', 'login', 'logout', 'profiles', 'completion', 'auth', 'api', 'upgrade']
   const longest = ['edges https routes create', 'backends static create', 'requests list', 'edges']
   const words = [...serverCommands, 'ip-restrictions release', ...own, ...client, ...longest].filter(

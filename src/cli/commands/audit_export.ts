@@ -61,7 +61,8 @@ export async function exportCommand(config: ClientConfig, args: string[]): Promi
   return exits.ok.code
 }
 
-const toMoment = (value: unknown): unknown =>
+/** A date means midnight UTC. */
+export const toMoment = (value: unknown): unknown =>
   typeof value === 'string' && /^\d{4}-\d\d-\d\d$/.test(value) ? `${value}T00:00:00Z` : value
 
 /** A reader that is slower than the service holds the export up, not the memory. */

@@ -63,6 +63,7 @@ const verbsOf: Record<string, string[]> = {
   auth: ['status'],
   upgrade: ['check'],
   tail: [],
+  explain: [],
   mcp: [],
 }
 

@@ -15,7 +15,11 @@ import {
 } from './kinds.ts'
 
 /** Everything of the account that a state file can hold, the oldest first. */
-export async function readAccount(connection: Connection, wanted: readonly Kind[] = kindNames): Promise<Thing[]> {
+export const readAccount = async (connection: Connection, wanted: readonly Kind[] = kindNames): Promise<Thing[]> =>
+  withNames(await readThings(connection, wanted))
+
+/** The same without names. */
+export async function readThings(connection: Connection, wanted: readonly Kind[] = kindNames): Promise<Thing[]> {
   const things: Thing[] = []
   for (const kind of kindNames) {
     if (!wanted.includes(kind)) continue
@@ -29,10 +33,8 @@ export async function readAccount(connection: Connection, wanted: readonly Kind[
     connection,
     things.filter(({ kind }) => kind === 'ip_policies'),
   )
-  return withNames(
-    things.map((thing) =>
-      thing.kind === 'ip_policies' ? { ...thing, rules: rules.get(thing.id ?? '') ?? [] } : thing,
-    ),
+  return things.map((thing) =>
+    thing.kind === 'ip_policies' ? { ...thing, rules: rules.get(thing.id ?? '') ?? [] } : thing,
   )
 }
 

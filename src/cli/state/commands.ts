@@ -12,6 +12,7 @@ import { applyTogether, needsApproval } from './change_set.ts'
 import { describePlan, summaryOf, titleOf } from './describe.ts'
 import { execute, waitForEdges } from './execute.ts'
 import { kindNames, type Thing } from './kinds.ts'
+import { readPast } from './past.ts'
 import { type Plan, planState } from './plan.ts'
 import { checkPlan, plainDifferences, readPlan, writePlan } from './plan_file.ts'
 import { readState } from './read.ts'
@@ -30,6 +31,8 @@ domains, edges, routes and modules.
 
 FILE can be - for standard input. With apply and sync, it can be a plan of 'diff --out'.
 
+  --at TIME             with dump: as it was at this time (RFC 3339, or a date), worked out from
+                        the audit log; only for admins
   --no-ids              with dump: omit ids, for another account or for reading
   --file FILE           with dump: write to FILE instead of standard output
   -o, --output FORMAT   with diff: text or json
@@ -49,6 +52,7 @@ A section that is not in the file is left unchanged; an empty section means that
 should have none. A second run changes nothing. If a run is interrupted, run it again to finish.`
 
 const options = {
+  at: { type: 'string' },
   file: { type: 'string' },
   'no-ids': { type: 'boolean' },
   output: { type: 'string', short: 'o' },
@@ -91,11 +95,13 @@ export async function stateCommand(config: ClientConfig, [verb = 'help', ...rest
 }
 
 async function dump(connection: Connection, values: Values): Promise<number> {
-  const text = writeState(await readAccount(connection), {
+  const { at } = values
+  const things = typeof at === 'string' ? await readPast(connection, at) : await readAccount(connection)
+  const text = writeState(things, {
     withIds: !values['no-ids'],
     sections: kindNames,
     comment: [
-      "Written by 'gatehouse state dump'. A removed section is left unchanged; an empty section means that there should be none.",
+      `Written by 'gatehouse state dump${at ? ` --at ${at}` : ''}'. A removed section is left unchanged; an empty section means that there should be none.`,
     ],
   })
   if (values.file) writeFileSync(String(values.file), text)

@@ -1,31 +1,34 @@
-import type { Verdict } from '../../access/decisions.ts'
+import type { RestrictionType } from '../../access/policies.ts'
 import { refusalIn, warningsIn } from '../../access/refusal.ts'
 import type { Db } from '../../db/pool.ts'
 import type { Handling } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
-import { invalidField } from '../../kernel/errors.ts'
+import { forbidden, invalidField } from '../../kernel/errors.ts'
 import { toUuid, type Uuid } from '../../kernel/ids.ts'
-import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
+import { type Address, formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 import { canonicalCidr } from '../../kernel/ip/canonical_cidr.ts'
-import { findModulePolicies, findTarget, type Target } from '../edges/store.ts'
+import { parseRfc3339 } from '../../kernel/time.ts'
+import { findModulePolicies, findTarget } from '../edges/store.ts'
 import { refsOf } from '../edges/view.ts'
 import { findRanges } from '../ip_policy_rules/store.ts'
 import { decidedBy, refTo } from '../ip_restrictions/decided_by.ts'
+import { type Decidable, decidedAt, type Past, type PastPolicyVerdict } from './past.ts'
 import type { CheckStep, IpCheck, IpCheckResult } from './schema.ts'
 
 type UriOf = (path: string) => string
-type Checking = Pick<Handling<unknown, unknown, IpCheck>, 'db' | 'caller' | 'evaluate' | 'body' | 'uri'>
+type Checking = Pick<Handling<unknown, unknown, IpCheck>, 'db' | 'caller' | 'evaluate' | 'body' | 'uri' | 'clock'>
 
 /** Decides as the service itself, or an edge, would, and says why. */
-export async function checkAddress({ db, caller, evaluate, body, uri }: Checking): Promise<IpCheckResult> {
+export async function checkAddress({ db, caller, evaluate, body, uri, clock }: Checking): Promise<IpCheckResult> {
   const { type = 'endpoints', ip } = body
-  const target = await targetOf(db, caller, body)
   const address = parseAddress(ip)
-  const module = target && (await evaluate.byModule(caller, () => findModulePolicies(db, caller, target.id), address))
-  const decisions = await evaluate(caller, type, address)
+  const { target, module, decisions } =
+    body.at !== undefined && address
+      ? await decidedThen({ db, caller, body, clock }, type, address, body.at)
+      : await decidedNow({ db, caller, evaluate, body }, type, address)
 
   const rangeOf = await rangesOf(db, caller, [...(module ? [module] : []), ...decisions])
-  const policiesOf = ({ explain }: Verdict) => explain().map((each) => toCheckedPolicy(each, rangeOf, uri))
+  const policiesOf = ({ explain }: Explained) => explain().map((each) => toCheckedPolicy(each, rangeOf, uri))
   const steps: CheckStep[] = decisions.map((decision) => ({
     by: 'restriction',
     ip_restriction: refTo('ipx', decision.restrictionId, uri),
@@ -61,7 +64,36 @@ export async function checkAddress({ db, caller, evaluate, body, uri }: Checking
   }
 }
 
-type Decidable = Target & { kind: 'tcp' | 'route' }
+async function decidedNow(
+  { db, caller, evaluate, body }: Pick<Checking, 'db' | 'caller' | 'evaluate' | 'body'>,
+  type: RestrictionType,
+  address: Address | undefined,
+) {
+  const target = await targetOf(db, caller, body)
+  const module = target && (await evaluate.byModule(caller, () => findModulePolicies(db, caller, target.id), address))
+  return { target, module, decisions: await evaluate(caller, type, address) }
+}
+
+/** One that has been deleted since can be asked about as well. */
+async function decidedThen(
+  { db, caller, body, clock }: Pick<Checking, 'db' | 'caller' | 'body' | 'clock'>,
+  type: RestrictionType,
+  address: Address,
+  text: string,
+): Promise<Past> {
+  const at = parseRfc3339(text) ?? Number.NaN
+  if (!(at <= clock())) throw invalidField('at', 'must not be in the future')
+  if (caller.role !== 'admin')
+    throw forbidden('Only admins can ask about an earlier time, because the answer comes from the audit log.')
+  const { edge_id, route_id } = body
+  if (route_id === undefined && edge_id?.startsWith('edghts_'))
+    throw invalidField('route_id', 'is required for an HTTPS edge, because its routes decide')
+  const past = await decidedAt(db, caller, { type, target: route_id ?? edge_id, address, at })
+  const { kind, parent_id } = past.target ?? {}
+  if (route_id !== undefined && edge_id !== undefined && (kind !== 'route' || parent_id !== toUuid(edge_id)))
+    throw invalidField('route_id', 'must be a route of this edge')
+  return past
+}
 
 /** The TCP edge or the route that is asked about. Another account's is as one that does not exist. */
 async function targetOf(db: Db, caller: Caller, { edge_id, route_id }: IpCheck): Promise<Decidable | undefined> {
@@ -81,21 +113,23 @@ async function targetOf(db: Db, caller: Caller, { edge_id, route_id }: IpCheck):
   return found as Decidable
 }
 
-async function rangesOf(db: Db, caller: Caller, verdicts: readonly Verdict[]): Promise<Map<Uuid, string>> {
+type Explained = { readonly explain: () => PastPolicyVerdict[] }
+
+async function rangesOf(db: Db, caller: Caller, verdicts: readonly Explained[]): Promise<Map<Uuid, string>> {
   const ids = verdicts.flatMap(({ explain }) => explain()).flatMap(({ ruleId }) => ruleId ?? [])
   const found = ids.length ? await findRanges(db, caller, ids) : []
   return new Map(found.map(({ id, cidr }) => [id, canonicalCidr(cidr)]))
 }
 
 const toCheckedPolicy = (
-  { policyId, action, ruleId }: ReturnType<Verdict['explain']>[number],
+  { policyId, action, ruleId, cidr }: PastPolicyVerdict,
   rangeOf: Map<Uuid, string>,
   uri: UriOf,
 ): CheckStep['policies'][number] => ({
   ip_policy: refTo('ipp', policyId, uri),
   action: action ?? null,
   ip_policy_rule: ruleId ? refTo('ipr', ruleId, uri) : null,
-  cidr: (ruleId && rangeOf.get(ruleId)) ?? null,
+  cidr: cidr ?? (ruleId && rangeOf.get(ruleId)) ?? null,
 })
 
 const nameOf = ({ ip_restriction, target }: CheckStep) => ip_restriction?.id ?? target?.id ?? ''
@@ -103,8 +137,10 @@ const nameOf = ({ ip_restriction, target }: CheckStep) => ip_restriction?.id ?? 
 function reasonOf(refusing: CheckStep | undefined, steps: readonly CheckStep[]): string {
   if (refusing) {
     const rule = refusing.policies.find(({ action }) => action === 'deny')?.ip_policy_rule
-    return rule
-      ? `${nameOf(refusing)} refuses it by the rule ${rule.id}.`
+    if (rule) return `${nameOf(refusing)} refuses it by the rule ${rule.id}.`
+    const former = refusing.policies.find(({ action }) => action === 'deny')
+    return former
+      ? `${nameOf(refusing)} refuses it by the rule deny ${former.cidr} of ${former.ip_policy.id}, which was replaced since.`
       : `${nameOf(refusing)} refuses it because no rule of its policies allows it.`
   }
   const warnings = warningsIn(steps)

@@ -21,6 +21,8 @@ export const ipCheckRoutes = [
     response: IpCheckResult,
     access: 'anyone',
     openToViewers: true,
+    adminsOnly: 'ask about an earlier time',
+    errors: ['ERR_NOT_FOUND', 'ERR_NOT_RECORDED'],
     onlyAsks: true,
     handle: async (request) => ({ body: await checkAddress(request) }),
   }),

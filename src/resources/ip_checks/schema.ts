@@ -17,6 +17,15 @@ const checkFields = {
       description: 'Check traffic of this route. `edge_id` is optional. Required for an HTTPS edge.',
     }),
   ),
+  at: Type.Optional(
+    Type.String({
+      format: 'date-time',
+      'x-maxBytes': 40,
+      'x-moment': true,
+      description:
+        'Decide as at this earlier time (RFC 3339), from the audit log. A change counts from when its transaction began, as its audit event says. Only for admins.',
+    }),
+  ),
 }
 export const IpCheck = Closed(checkFields, {
   'x-documented': {

@@ -1,0 +1,182 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Action } from '../../kernel/ip/ranges.ts'
+
+/** A rule as it was. Its id is not known if a replacement of the whole set removed it. */
+export type PastRule = {
+  readonly action: Action
+  readonly expiresAt: number | null
+  readonly id: string | null
+}
+export type PastDecider = { readonly enforced: boolean; readonly policies: readonly string[] }
+
+/** What decides about one address at a place, at some moment. Ids as the audit has them. */
+export type PastWorld = {
+  readonly restrictions: Map<string, PastDecider>
+  /** By policy and range: those that contain the address. */
+  readonly rules: Map<string, Map<string, PastRule>>
+  /** Policies whose rules at that moment are not recorded, and the change before which they are not. */
+  readonly lost: Map<string, PastChange>
+  /** Whether the TCP edge or route is there, if the question is about one. */
+  isThere: boolean
+  /** Its `ip_restriction` module, if it is enabled. */
+  module: PastDecider | undefined
+}
+
+type Fields = Readonly<Record<string, unknown>>
+export type PastChange = {
+  readonly operation: string
+  readonly operation_id: string
+  readonly resource_id: string
+  readonly created_at: string
+  readonly before: Fields | null
+  readonly after: Fields | null
+}
+/** What a change of many rules did to those around the address. */
+export type RuleSetDelta = {
+  readonly removed: ReadonlyMap<string, PastRule>
+  readonly added: readonly string[]
+}
+
+export type Subject = {
+  /** The restricted traffic. */
+  readonly type: string
+  /** The TCP edge or route. */
+  readonly target: string | undefined
+  /** Whether a range, in canonical form, contains the address. */
+  readonly isAround: (cidr: string) => boolean
+  /** Undefined when it was not recorded, or is forgotten. */
+  readonly deltaOf: (change: PastChange) => RuleSetDelta | undefined
+}
+
+/** The change before which it is not known how things were. */
+export class NotRecorded extends Error {
+  readonly change: Pick<PastChange, 'operation' | 'resource_id' | 'created_at'>
+  constructor(change: NotRecorded['change']) {
+    super(`not recorded before ${change.operation}`)
+    this.change = change
+  }
+}
+
+/** Changes of many rules: their events have only the number. */
+export const ruleSetOperations = ['ip_policies.replace_rules', 'ip_policies.remove_rules', 'ip_policies.delete']
+
+/**
+ * Takes the world back before these changes, the latest first. Each must have left what is there: otherwise something has happened that
+ * is not in the audit, and nothing before it is known.
+ */
+export function walkBack(world: PastWorld, changes: readonly PastChange[], subject: Subject): void {
+  for (const change of changes) {
+    const { operation, resource_id } = change
+    if (resource_id.startsWith('ipx_')) undoRestriction(world, change, subject)
+    else if (resource_id.startsWith('ipr_')) undoRule(world, change, subject)
+    else if (ruleSetOperations.includes(operation)) undoRuleSet(world, change, subject)
+    else if (subject.target !== undefined) undoTarget(world, change, subject.target)
+  }
+}
+
+function expect(isSo: boolean, change: PastChange): void {
+  if (!isSo) throw new NotRecorded(change)
+}
+
+function undoRestriction({ restrictions }: PastWorld, change: PastChange, { type }: Subject): void {
+  const { resource_id: id, before, after } = change
+  if ((before ?? after)?.type !== type) return
+  expect(isDeepStrictEqual(restrictions.get(id), after ? deciderOf(after) : undefined), change)
+  if (before) restrictions.set(id, deciderOf(before))
+  else restrictions.delete(id)
+}
+
+function undoRule({ rules, lost }: PastWorld, change: PastChange, { isAround }: Subject): void {
+  const { resource_id, before, after } = change
+  const policy = idOf((before ?? after)?.ip_policy)
+  const known = rules.get(policy)
+  // The policy never decides.
+  if (!known || lost.has(policy)) return
+  for (const [fields, isThere] of [
+    [after, true],
+    [before, false],
+  ] as const) {
+    const cidr = String(fields?.cidr)
+    if (!fields || !isAround(cidr)) continue
+    const found = known.get(cidr)
+    const { action, expiresAt } = ruleOf(fields, resource_id)
+    if (isThere) {
+      expect(found?.action === action && found.expiresAt === expiresAt, change)
+      known.delete(cidr)
+    } else {
+      expect(found === undefined, change)
+      known.set(cidr, ruleOf(fields, resource_id))
+    }
+  }
+}
+
+function undoRuleSet({ rules, lost }: PastWorld, change: PastChange, subject: Subject): void {
+  const policy = change.resource_id
+  if (lost.has(policy)) return
+  const delta = subject.deltaOf(change)
+  const known = rules.get(policy)
+  if (!known) return
+  if (!delta) {
+    lost.set(policy, change)
+    return
+  }
+  for (const cidr of delta.added) {
+    expect(known.has(cidr), change)
+    known.delete(cidr)
+  }
+  for (const [cidr, rule] of delta.removed) {
+    expect(!known.has(cidr), change)
+    known.set(cidr, rule)
+  }
+}
+
+function undoTarget(world: PastWorld, change: PastChange, target: string): void {
+  const { operation, resource_id, before, after } = change
+  const isItself = resource_id === target
+  // An edge is deleted with its routes.
+  const routes = (operation === 'https_edges.delete' ? before?.routes : undefined) as Fields[] | undefined
+  const gone = isItself && !after && before?.id === target ? before : routes?.find(({ id }) => id === target)
+  if (gone) {
+    expect(!world.isThere, change)
+    world.isThere = true
+    world.module = moduleOf(gone.ip_restriction)
+    return
+  }
+  if (!isItself) return
+  if (!before && after?.id === target) {
+    expect(world.isThere && isDeepStrictEqual(world.module, moduleOf(after.ip_restriction)), change)
+    world.isThere = false
+    world.module = undefined
+  } else if ('ip_restriction' in { ...before, ...after }) {
+    expect(isDeepStrictEqual(world.module, moduleOf(after?.ip_restriction)), change)
+    world.module = moduleOf(before?.ip_restriction)
+  }
+}
+
+const ruleOf = ({ action, expires_at }: Fields, id: string): PastRule => ({
+  action: action === 'allow' ? 'allow' : 'deny',
+  expiresAt: typeof expires_at === 'string' ? Date.parse(expires_at) : null,
+  id,
+})
+
+const deciderOf = ({ enforced, ip_policies }: Fields): PastDecider => ({
+  enforced: enforced === true,
+  policies: idsOf(ip_policies),
+})
+
+function moduleOf(module: unknown): PastDecider | undefined {
+  const { enabled, mode, ip_policies } = (module ?? { enabled: false }) as Fields
+  return enabled === false ? undefined : { enforced: mode !== 'warn', policies: idsOf(ip_policies) }
+}
+
+const idOf = (ref: unknown): string => String((ref as { id?: unknown } | undefined)?.id)
+const idsOf = (refs: unknown): string[] => (Array.isArray(refs) ? refs.map(idOf) : [])
+
+/** Every policy that these changes attached or detached: it may decide before them. */
+export const policiesIn = (changes: readonly PastChange[]): string[] =>
+  changes.flatMap(({ before, after }) =>
+    [before, after].flatMap((fields) => {
+      const modules = [fields, ...((fields?.routes as Fields[] | undefined) ?? [])].map((each) => each?.ip_restriction)
+      return [...idsOf(fields?.ip_policies), ...modules.flatMap((module) => idsOf((module as Fields)?.ip_policies))]
+    }),
+  )
