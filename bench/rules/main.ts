@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { type Scope, startControlPlane } from '../../test/harness/control_plane.ts'
 import { drill } from '../../test/harness/drill.ts'
+import { measureAccessTests } from './access_tests.ts'
 import { measureEdge } from './edge.ts'
 import type { Measured } from './measures.ts'
 import { measureOneRule } from './one_rule.ts'
@@ -13,7 +14,7 @@ const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '12' },
     ranges: { type: 'string', default: '1000000' },
-    parts: { type: 'string', default: 'replace,one,edge' },
+    parts: { type: 'string', default: 'replace,one,edge,tests' },
     output: { type: 'string', default: '/dev/stdout' },
   },
 })
@@ -32,6 +33,7 @@ const parts: Record<string, (scope: Scope) => Promise<Measured[]>> = {
     await addSmallAccounts(plane.db)
     return measureOneRule(plane, rounds)
   },
+  tests: async (scope) => measureAccessTests(await startControlPlane(scope, { env }), rounds),
   edge: (scope) => measureEdge(scope, rounds, Number(values.ranges)),
 }
 

@@ -29,6 +29,7 @@ const titles: Record<string, string> = {
   replace: 'PUT of 100,000 rules, in a database with 1,000 small accounts',
   one: 'One rule of an attached policy, and what follows',
   edge: 'One rule, until an edge node decides by it',
+  tests: 'Ordinary changes, without access tests and with 200',
 }
 
 export function printRules(outcome: RulesOutcome): void {

@@ -1,9 +1,10 @@
 import { type Db, many } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
+import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { compilePolicy } from '../../kernel/ip/ranges.ts'
 import { refusing } from '../module_mode.ts'
-import { type RestrictionType, rulesAbout, toRule } from '../policies.ts'
+import { type RestrictionType, ruleLines, rulesAbout, toRule } from '../policies.ts'
 import type { RouteMatch } from './route_of_path.ts'
 
 export type TestType = 'api' | 'dashboard' | 'edge' | 'route'
@@ -74,18 +75,55 @@ export type PolicyAndAddress = { readonly policy: Uuid; readonly address: string
 /** What a policy has about one address. */
 export type RulesAbout = { readonly ranges: ReturnType<typeof compilePolicy>; readonly ruleIds: readonly Uuid[] }
 
-/** The rules of each policy that match the address beside it: no others can change what is decided. */
+/** With few addresses, looking up the ranges around each reads less than even a small policy. */
+const fewAddresses = 4
+/** A policy with more rules is not read as a whole: its rules about each address are looked up. */
+const mostRules = 5_000
+
+/** What each policy has about the address beside it. A small policy with many addresses is read and compiled once for all of them. */
 export async function loadRulesAbout(
   db: Db,
   accountId: Uuid,
   pairs: readonly PolicyAndAddress[],
   now: number,
 ): Promise<RulesAbout[]> {
-  if (pairs.length === 0) return []
+  const byPolicy = Map.groupBy(pairs, ({ policy }) => policy)
+  const busy = [...byPolicy].flatMap(([policy, { length }]) => (length > fewAddresses ? [policy] : []))
+  const whole = busy.length ? await loadWhole(db, accountId, busy, now) : new Map<Uuid, RulesAbout>()
+  const others = pairs.filter(({ policy }) => !whole.has(policy))
+  const looked = (others.length ? await lookUp(db, accountId, others, now) : []).values()
+  return pairs.map(({ policy }) => whole.get(policy) ?? (looked.next().value as RulesAbout))
+}
+
+type RulesRow = { rules: string | null; ids: Uuid[] | null }
+const toRulesAbout = ({ rules, ids }: RulesRow): RulesAbout => ({
+  ranges: compilePolicy(rules ? rules.split('\n').map(toRule) : []),
+  ruleIds: ids ?? [],
+})
+
+/** Those of the policies that are small. */
+async function loadWhole(db: Db, accountId: Uuid, policies: readonly Uuid[], now: number) {
+  const rows = await many<RulesRow & { policy: Uuid }>(
+    db,
+    sql`
+    select wanted.policy, r.rules, r.ids
+    from unnest(${policies}::uuid[]) as wanted (policy)
+      cross join lateral (
+        select count(*) as counted, ${ruleLines} filter (where counts) as rules, array_agg(id order by cidr) filter (where counts) as ids
+        from (
+          select id, action, cidr, expires_at is null or expires_at > ${rfc3339(now)} as counts from ip_policy_rules
+          where account_id = ${accountId} and ip_policy_id = wanted.policy limit ${mostRules + 1}) its) r
+    where r.counted <= ${mostRules}`,
+  )
+  return new Map(rows.map((row) => [row.policy, toRulesAbout(row)]))
+}
+
+/** Only the rules that match the address: no others can change what is decided. */
+async function lookUp(db: Db, accountId: Uuid, pairs: readonly PolicyAndAddress[], now: number): Promise<RulesAbout[]> {
   const around = sql`(
     select network(set_masklen(pair.address, length))::cidr
     from generate_series(0, case family(pair.address) when 4 then 32 else 128 end) as length)`
-  const rows = await many<{ rules: string | null; ids: Uuid[] | null }>(
+  const rows = await many<RulesRow>(
     db,
     sql`
     select matching.rules, matching.ids
@@ -97,8 +135,5 @@ export async function loadRulesAbout(
         from (${rulesAbout(accountId, sql`pair.policy`, around, now)}) r) matching
     order by pair.at`,
   )
-  return rows.map(({ rules, ids }) => ({
-    ranges: compilePolicy(rules ? rules.split('\n').map(toRule) : []),
-    ruleIds: ids ?? [],
-  }))
+  return rows.map(toRulesAbout)
 }
