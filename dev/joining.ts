@@ -35,7 +35,7 @@ export async function startJoiningNats() {
       const db = openPool({ url: databaseUrl, poolSize: 1, ...timeouts }, () => {})
       try {
         await insertNatsOperator(db, box, operator)
-        return await inviteNode(db, { cell: defaultCell, name: node, lifeSeconds: 600 })
+        return await inviteNode(db, { cell: defaultCell, wave: 0, name: node, lifeSeconds: 600 })
       } finally {
         await db.end()
       }

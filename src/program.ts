@@ -81,6 +81,7 @@ async function main(args: string[]): Promise<number> {
     case 'nats':
     case 'nodes':
     case 'cells':
+    case 'rollouts':
     case 'emergency':
       return manage(command, rest)
     case 'backup':
@@ -188,6 +189,7 @@ type Managed =
   | 'nats'
   | 'nodes'
   | 'cells'
+  | 'rollouts'
   | 'emergency'
 
 /** Commands that list and change what only the operator may. */
@@ -207,6 +209,8 @@ async function manage(command: Managed, args: string[]): Promise<number> {
       return (await import('./commands/operator/nodes.ts')).nodes(await ownerConfig(), verb, rest)
     case 'cells':
       return (await import('./commands/operator/cells.ts')).cells(await ownerConfig(), verb, rest)
+    case 'rollouts':
+      return (await import('./commands/operator/rollouts.ts')).rollouts(await ownerConfig(), verb, rest)
     case 'emergency':
       return (await import('./commands/operator/emergency.ts')).emergency(verb, rest)
     case 'edge-keys':

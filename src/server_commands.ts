@@ -156,6 +156,7 @@ const commands: Record<string, ServerCommand> = {
     ],
     flags: [
       ['--name NAME', 'with invite: the name that the node gets; default: the one that it asks for'],
+      ['--wave N', 'with invite: the wave of the node; a later one gets changes after they were watched; default 0'],
       ['--expires TIME', 'with invite: how long the token is valid, such as 30m, 1h or 2d; default 1h'],
     ],
     ...database('GATEHOUSE_SECRETS_KEY_FILE', 'GATEHOUSE_NATS_URL', 'GATEHOUSE_NATS_CA_FILE', 'GATEHOUSE_PUBLIC_URL'),
@@ -176,6 +177,16 @@ const commands: Record<string, ServerCommand> = {
       ['--reason TEXT', 'with refuse: why, for those who read the events later'],
       ['--everyone', 'with refuse: accept a range that has every address'],
     ],
+  },
+  rollouts: {
+    forms: [
+      ['rollouts list', 'list changes on their way through the waves of cells, and the latest that have arrived'],
+      ['rollouts halt ID', 'take a change back from the nodes that have it, and keep it from all others'],
+      ['rollouts resume ID', 'give a halted change to the first wave again, and watch it'],
+      ['rollouts release ID', 'give a change to all waves without watching it'],
+    ],
+    flags: [['--reason TEXT', 'with halt, resume and release: why, for those who read it later']],
+    ...database(),
   },
   cells: {
     forms: [

@@ -6,11 +6,13 @@ import { channelsOf, wakeSubject } from '../distribution/channels.ts'
 import { connectNats, createNatsLink } from '../distribution/nats_connection.ts'
 import { noteEmergencies } from '../fleet/emergencies.ts'
 import type { Fleet } from '../fleet/fleet.ts'
+import { laterWaves } from '../fleet/node_store.ts'
 import { noteProxyChanges } from '../fleet/proxy_changes.ts'
 import { type EdgeView, noEdges } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { maxWaves } from '../kernel/edge/cells.ts'
 import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import { systemTiming } from '../kernel/system_timing.ts'
 import { waitAtMost } from '../kernel/wait_at_most.ts'
@@ -26,12 +28,14 @@ import { type EdgeNodes, watchNodes } from '../publisher/nodes/nodes.ts'
 import { type EdgeBuffers, type IsActive, saveRuleHits, takeHits } from '../publisher/nodes/reported_hits.ts'
 import { takeTraffic } from '../publisher/nodes/reported_traffic.ts'
 import { takeInRequests } from '../publisher/nodes/request_intake.ts'
-import { watchSuspicions } from '../publisher/nodes/suspicions.ts'
+import { type Suspicions, watchSuspicions } from '../publisher/nodes/suspicions.ts'
 import { createTails } from '../publisher/nodes/tails.ts'
 import { afterLastPublisher, publisherDatabase } from '../publisher/postgres.ts'
 import { runPublisher } from '../publisher/publisher.ts'
 import { runPublishers } from '../publisher/publishers.ts'
 import type { CompileContext } from '../publisher/records/changed.ts'
+import { watchRollouts } from '../publisher/waves/watch.ts'
+import { cellsWithWaves } from '../publisher/waves/waves.ts'
 import { interval } from './interval.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
@@ -130,6 +134,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
+  const stopWatching = watchWaves(db, { nodes, publishers, log }, () => nats?.publish(wakeSubject))
   const stopSavingHealth = saveHealth(db, believed, metrics, log, publishers)
 
   return {
@@ -147,6 +152,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       await waitAtMost(3_000, publishing)
       await stopSaving()
       await stopSavingHealth()
+      await stopWatching()
       await nats?.close()
     },
   }
@@ -188,17 +194,49 @@ function publishToCells(
     const metrics = publishers.metricsOf(cell.name)
     const ofCell = {
       database: databaseOf(cell),
-      channels: channelsOf(cell.name),
-      suspicions: watchSuspicions(nodes, cell.name),
+      channels: (wave: number) => channelsOf(cell.name, wave),
+      suspicions: suspicionsOf(nodes, cell),
       log: cell.id === defaultCell.id ? log : log.child({ cell: cell.name }),
     }
     await runPublisher({ ...given, ...ofCell, metrics }, signal)
     if (ending.aborted) return
     metrics.forget()
-    const clean = async () => deleteBuckets(await given.buckets.streams(), ofCell.channels)
+    const clean = async () => {
+      for (let wave = 0; wave < maxWaves; wave++)
+        await deleteBuckets(await given.buckets.streams(), ofCell.channels(wave))
+    }
     await afterLast(cell, clean).catch((err) => log.warn({ err, cell: cell.name }, bucketsLeft))
   }
   return runPublishers({ listCells: list, publish, timing: given.timing, log }, ending)
+}
+
+/** Rollouts of the cells in which this process publishes. Every process knows which nodes get changes later than others. */
+function watchWaves(
+  db: DbPool,
+  { nodes, publishers, log }: Pick<PublishingParts, 'nodes' | 'publishers' | 'log'>,
+  wake: () => void,
+): () => Promise<void> {
+  return interval(
+    1_000,
+    async () => {
+      const cells = await cellsWithWaves(db)
+      if (cells.length === 0) return nodes.setLater(new Set())
+      nodes.setLater(new Set((await laterWaves(db)).keys()))
+      const own = cells.filter(({ name }) => publishers.isActive(name))
+      if (await watchRollouts({ db, nodes: nodes.all, clock: systemClock, log }, own)) wake()
+    },
+    (err) => log.error({ err }, 'cannot look after rollouts; retrying'),
+  )
+}
+
+/** For each wave, from when it is first asked for. */
+function suspicionsOf(nodes: EdgeNodes, cell: Cell) {
+  const ofWaves = new Map<number, Suspicions>()
+  return (wave: number): Suspicions => {
+    const known = ofWaves.get(wave) ?? watchSuspicions(nodes, cell.name)
+    ofWaves.set(wave, known)
+    return known
+  }
 }
 
 /** All that publishers reach through. */

@@ -1,4 +1,4 @@
-import { defaultCellName } from '../kernel/edge/cells.ts'
+import { defaultCellName, maxWaves } from '../kernel/edge/cells.ts'
 import { natsSettings } from './nats.ts'
 import { setting } from './setting.ts'
 import {
@@ -34,6 +34,11 @@ export const edgeSettings = {
     default: defaultCellName,
     help: "Cell that this node belongs to; 'gatehouse edge join' sets it. The node gets the records of the accounts that are placed there.",
     parse: cellName,
+  }),
+  GATEHOUSE_EDGE_WAVE: setting({
+    default: '0',
+    help: "Wave of the cell that this node belongs to; 'gatehouse edge join' sets it. A later wave gets changes after they were watched in the one before.",
+    parse: wholeNumber(0, maxWaves - 1),
   }),
   GATEHOUSE_EDGE_TRUSTED_KEYS: setting({
     help: "Public keys, comma-separated, whose signatures on records are trusted. 'gatehouse signing-keys list' prints them.",

@@ -9,20 +9,22 @@ import type {
 import type { ReportedTraffic } from './traffic_report.ts'
 
 /**
- * The names of the buckets and subjects of a cell. A node may read the records, pieces, batches and watches of its cell, and
- * send only on subjects that end with its own name.
+ * The names of the buckets and subjects of a wave of a cell. A node may read the records, pieces and batches of its wave and
+ * the watches of its cell, and send only on subjects that end with its own name.
  */
-export function channelsOf(cell: string) {
+export function channelsOf(cell: string, wave: number | '*' = 0) {
   // Nodes of the versions before cells use its names.
   const isDefault = cell === defaultCellName
   // Names of cells have no underscores, so no two of these are the same.
-  const bucket = isDefault ? 'gatehouse' : `gatehouse_cell_${cell}`
+  const bucketOfCell = isDefault ? 'gatehouse' : `gatehouse_cell_${cell}`
   const subject = isDefault ? 'gatehouse' : `gatehouse.cell.${cell}`
+  // Nodes of the versions before waves use the names of the first.
+  const bucket = wave === 0 ? bucketOfCell : `${bucketOfCell}_wave_${wave}`
   return {
     records: bucket,
     blobs: `${bucket}_blobs`,
     /** The same batches that go into the bucket, as plain messages: they do not wait for a leader. */
-    batches: `${subject}.batches`,
+    batches: wave === 0 ? `${subject}.batches` : `${subject}.wave.${wave}.batches`,
     /** What the control plane watches at the moment, told to all nodes (watches.ts). */
     watches: `${subject}.watches`,
     reports: (node: string): string => `${subject}.reports.${node}`,

@@ -41,7 +41,7 @@ export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Pr
           checkNats({
             ...natsClient(config),
             node: config.GATEHOUSE_EDGE_NODE,
-            channels: channelsOf(config.GATEHOUSE_EDGE_CELL),
+            channels: channelsOf(config.GATEHOUSE_EDGE_CELL, config.GATEHOUSE_EDGE_WAVE),
             credentials: nodeCredentials(config),
           }),
         ),

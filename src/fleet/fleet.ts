@@ -33,7 +33,7 @@ export type Fleet = {
    * Resolves when NATS lets the node connect; to false when NATS still has its users in a configuration file, and cannot
    * know of the node before that changes. Throws when NATS does not answer.
    */
-  readonly admit: (node: Pick<FleetNode, 'name' | 'cell' | 'account'>) => Promise<boolean>
+  readonly admit: (node: Pick<FleetNode, 'name' | 'cell' | 'wave' | 'account'>) => Promise<boolean>
   /** Answers nodes that ask for a new JWT, on the connection of the control plane. */
   readonly listen: (control: NatsConnection, isConnected: () => boolean) => void
   readonly stop: () => Promise<void>

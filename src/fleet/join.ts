@@ -1,6 +1,7 @@
 import type { Db, DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
 import { joinNodeKey } from '../publisher/nodes/node_keys.ts'
+import { addWaves } from '../publisher/waves/waves.ts'
 import {
   type Invitation,
   insertJoinToken,
@@ -14,11 +15,14 @@ import { type FleetNode, findFleetNode, insertFleetNode, latestFleetEvents, reco
 
 /** Resolves to a token with which one machine can join: under this name, or with null under its own. */
 export async function inviteNode(db: DbPool, invitation: Invitation): Promise<string> {
-  const { cell, name, lifeSeconds } = invitation
+  const { cell, wave, name, lifeSeconds } = invitation
   const token = newJoinToken()
   await transaction(db, async (tx) => {
     await insertJoinToken(tx, token, invitation)
-    const detail = `into the cell ${cell.name}, for ${lifeSeconds} seconds`
+    if (await addWaves(tx, cell, wave))
+      await recordFleetEvent(tx, { operation: 'wave_added', detail: `${wave} to the cell ${cell.name}` })
+    const where = wave === 0 ? `the cell ${cell.name}` : `wave ${wave} of the cell ${cell.name}`
+    const detail = `into ${where}, for ${lifeSeconds} seconds`
     await recordFleetEvent(tx, { operation: 'invited', ...(name && { node: name }), detail })
   })
   return token
@@ -32,7 +36,7 @@ export type Joining = {
   readonly nodeKey: string
   readonly sourceIp: string | undefined
 }
-export type JoinedNode = Pick<FleetNode, 'name' | 'cell' | 'account' | 'user'>
+export type JoinedNode = Pick<FleetNode, 'name' | 'cell' | 'wave' | 'account' | 'user'>
 type Refused = 'unknown' | 'expired' | 'used' | 'name taken'
 
 /**
@@ -59,6 +63,7 @@ export async function joinFleet(
       name,
       cell: found.cell.name,
       cellId: found.cell.id,
+      wave: found.wave,
       account: newNatsKey('account').publicKey,
       user: joining.user,
       nodeKey: joining.nodeKey,

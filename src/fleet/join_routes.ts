@@ -84,6 +84,7 @@ async function answer(
   return {
     name: node.name,
     cell: node.cell,
+    wave: node.wave,
     nats_jwt: operator && nodeUserJwt(operator, node, service.clock()),
     nats_servers: natsServers,
     nats_ca_pem: natsCa,

@@ -12,17 +12,22 @@ export const isJoinToken = (text: string): boolean => shape.test(text)
 /** A plain hash is enough for 256 random bits, and finding it by its hash takes the same time for every wrong one. */
 const hashed = (token: string): Buffer => hash('sha256', token, 'buffer')
 
-export type Invitation = { readonly cell: Cell; readonly name: string | null; readonly lifeSeconds: number }
+export type Invitation = {
+  readonly cell: Cell
+  readonly wave: number
+  readonly name: string | null
+  readonly lifeSeconds: number
+}
 
-export const insertJoinToken = (db: Db, token: string, { cell, name, lifeSeconds }: Invitation): Promise<void> =>
+export const insertJoinToken = (db: Db, token: string, { cell, wave, name, lifeSeconds }: Invitation): Promise<void> =>
   run(
     db,
     sql`
-    insert into join_tokens (token_hash, name, cell_id, expires_at)
-    values (${hashed(token)}, ${name}, ${cell.id}, now() + ${lifeSeconds} * interval '1 second')`,
+    insert into join_tokens (token_hash, name, cell_id, wave, expires_at)
+    values (${hashed(token)}, ${name}, ${cell.id}, ${wave}, now() + ${lifeSeconds} * interval '1 second')`,
   )
 
-export type JoinToken = { name: string | null; cell: Cell; usedBy: string | null; isExpired: boolean }
+export type JoinToken = { name: string | null; cell: Cell; wave: number; usedBy: string | null; isExpired: boolean }
 
 /** Holds the token until the transaction ends: of two nodes with one token, the second sees what became of it. */
 export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | undefined> {
@@ -30,12 +35,13 @@ export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | 
     name: string | null
     cell_id: number
     cell: string
+    wave: number
     used_by: string | null
     expired: boolean
   }>(
     tx,
     sql`
-    select t.name, t.cell_id, c.name as cell, t.used_by, t.expires_at <= clock_timestamp() as expired
+    select t.name, t.cell_id, c.name as cell, t.wave, t.used_by, t.expires_at <= clock_timestamp() as expired
     from join_tokens t join cells c on c.id = t.cell_id
     where t.token_hash = ${hashed(token)} for update of t`,
   )
@@ -43,6 +49,7 @@ export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | 
     row && {
       name: row.name,
       cell: { id: row.cell_id, name: row.cell },
+      wave: row.wave,
       usedBy: row.used_by,
       isExpired: row.expired,
     }

@@ -9,6 +9,7 @@ import {
   renewalSubject,
 } from '../distribution/channels.ts'
 import type { NatsCredentials } from '../distribution/nats_connection.ts'
+import { defaultCellName } from '../kernel/edge/cells.ts'
 import { type NatsKey, newNatsKey, signNatsJwt } from './nats_jwt.ts'
 
 /**
@@ -28,7 +29,12 @@ export type NatsOperator = {
 }
 
 /** A node as NATS knows it. */
-export type NatsNode = { readonly name: string; readonly cell: string; readonly account: string }
+export type NatsNode = {
+  readonly name: string
+  readonly cell: string
+  readonly wave: number
+  readonly account: string
+}
 
 export function newNatsOperator(now: number): { operator: NatsOperator; rootSeed: string } {
   const root = newNatsKey('operator')
@@ -79,8 +85,11 @@ const services = [
   ...allTails,
   allRenewalsSubject,
 ]
-/** What nodes may listen to. An account that imports only the one of its cell does not get the others. */
-const streams = [defaultChannels, channelsOf('*')].flatMap(({ batches, watches }) => [batches, watches])
+/** What nodes may listen to. An account that imports only those of its cell and wave does not get the others. */
+const streams = [
+  ...[defaultChannels, channelsOf('*')].flatMap(({ batches, watches }) => [batches, watches]),
+  ...[channelsOf(defaultCellName, '*'), channelsOf('*', '*')].map(({ batches }) => batches),
+]
 
 /** Owns JetStream and the buckets. It does not depend on the nodes. */
 export const controlAccountJwt = (operator: NatsOperator, now: number): string =>
@@ -105,8 +114,8 @@ export const controlAccountJwt = (operator: NatsOperator, now: number): string =
     now,
   )
 
-/** Exactly what the node may reach, its cell and name spelled out. Answers go no further than its account (ADR 0084). */
-function importsOf({ keys }: NatsOperator, { name: node, cell }: NatsNode): object[] {
+/** Exactly what the node may reach, its cell, wave and name spelled out. Answers go no further than its account (ADR 0084). */
+function importsOf({ keys }: NatsOperator, { name: node, cell, wave }: NatsNode): object[] {
   const from = keys.control.publicKey
   const service = (subject: string, local_subject?: string) => ({
     name: subject,
@@ -116,7 +125,7 @@ function importsOf({ keys }: NatsOperator, { name: node, cell }: NatsNode): obje
     ...(local_subject && { local_subject }),
   })
   const api = (call: string) => service(`$JS.API.${call}`, `${apiPrefix}.${call}`)
-  const channels = channelsOf(cell)
+  const channels = channelsOf(cell, wave)
   const [records, blobs] = [`KV_${channels.records}`, `KV_${channels.blobs}`]
   return [
     ...[channels.reports, channels.requests, channels.tail, renewalSubject].map((subjectOf) =>

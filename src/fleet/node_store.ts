@@ -15,18 +15,20 @@ type Row = {
   name: string
   cell: string
   cell_id: number
+  wave: number
   nats_user: string
   node_key: string
   joined_at: string
   revoked_at: string | null
 }
 const columns = sql`
-  nats_account, name, cell_id, (select c.name from cells c where c.id = cell_id) as cell, nats_user, node_key, joined_at, revoked_at`
+  nats_account, name, cell_id, (select c.name from cells c where c.id = cell_id) as cell, wave, nats_user, node_key, joined_at, revoked_at`
 const toNode = (row: Row): FleetNode => ({
   account: row.nats_account,
   name: row.name,
   cell: row.cell,
   cellId: row.cell_id,
+  wave: row.wave,
   user: row.nats_user,
   nodeKey: row.node_key,
   joinedAt: row.joined_at,
@@ -64,16 +66,25 @@ export async function findFleetNode(db: Db, name: string): Promise<FleetNode | u
   return row && toNode(row)
 }
 
+/** In which wave of the cell each node is, of those that are not in the first. */
+export async function laterWaves(db: Db): Promise<Map<string, number>> {
+  const rows = await many<{ name: string; wave: number }>(
+    db,
+    sql`select name, wave from fleet_nodes where wave > 0 and revoked_at is null`,
+  )
+  return new Map(rows.map(({ name, wave }) => [name, wave]))
+}
+
 /** Resolves to false when another node has the name. */
 export async function insertFleetNode(
   tx: Db,
-  { account, name, cellId, user, nodeKey }: Omit<FleetNode, 'cell' | 'joinedAt' | 'revokedAt'>,
+  { account, name, cellId, wave, user, nodeKey }: Omit<FleetNode, 'cell' | 'joinedAt' | 'revokedAt'>,
 ): Promise<boolean> {
   const inserted = await maybeOne(
     tx,
     sql`
-    insert into fleet_nodes (nats_account, name, cell_id, nats_user, node_key)
-    values (${account}, ${name}, ${cellId}, ${user}, ${nodeKey})
+    insert into fleet_nodes (nats_account, name, cell_id, wave, nats_user, node_key)
+    values (${account}, ${name}, ${cellId}, ${wave}, ${user}, ${nodeKey})
     on conflict (name) where revoked_at is null do nothing returning name`,
   )
   return inserted !== undefined
@@ -100,6 +111,8 @@ export type FleetEvent = {
     | 'account_placed'
     | 'proxy_changed'
     | 'emergency_order'
+    | 'wave_added'
+    | 'rollout_decided'
   readonly node?: string | undefined
   readonly sourceIp?: string | undefined
   readonly detail?: string

@@ -7,6 +7,8 @@ import type { Uuid } from '../kernel/ids.ts'
 import type { Cell } from './placement.ts'
 
 export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
+/** Waves of a cell, both included. */
+export type Waves = { readonly from: number; readonly to: number }
 
 /**
  * Notes that these records have changed, under one generation, in the transaction of the change. Without a cell it is for
@@ -17,9 +19,14 @@ export async function writeOutbox(
   accountId: Uuid,
   keys: readonly RecordKey[],
   cell?: Pick<Cell, 'id'>,
+  waves?: Waves,
 ): Promise<number> {
-  // The column is not named without need: a migration that is older than it writes changes too.
-  const [column, value] = cell ? [sql`, cell_id`, sql`, ${cell.id}`] : [sql``, sql``]
+  // The columns are not named without need: a migration that is older than them writes changes too.
+  const [ofCell, cellId] = cell ? [sql`, cell_id`, sql`, ${cell.id}`] : [sql``, sql``]
+  const [ofWaves, range] = waves
+    ? [sql`, waves`, sql`, int4range(${waves.from}::int, ${waves.to}::int, '[]')`]
+    : [sql``, sql``]
+  const [column, value] = [sql`${ofCell}${ofWaves}`, sql`${cellId}${range}`]
   const { generation } = await one<{ generation: number }>(
     tx,
     sql`
@@ -54,7 +61,7 @@ export const settledGeneration = async (db: Db): Promise<number> =>
   (await one<{ settled: number }>(db, sql`select settled_generation() as settled`)).settled
 
 /**
- * The next changes for a cell after a generation, in order, and up to where everything is known. A generation comes whole, so there
+ * The next changes for a wave of a cell after a generation, in order, and up to where everything is known. A generation comes whole, so there
  * may be more rows than the limit: the next request asks for what is after a generation. Two statements, because the
  * rows must be read by a later snapshot than the bound: transactions that ended before the bound was read are then visible.
  */
@@ -63,6 +70,7 @@ export async function readOutbox(
   cell: Cell,
   after: number,
   limit: number,
+  wave = 0,
 ): Promise<{ rows: OutboxRow[]; settled: number }> {
   const settled = await settledGeneration(db)
   const rows = await many<OutboxRow>(
@@ -70,6 +78,7 @@ export async function readOutbox(
     sql`
     select generation, account_id, key, created_at from outbox
     where generation > ${after} and generation <= ${settled} and (cell_id is null or cell_id = ${cell.id})
+      and (waves is null or waves @> ${wave}::int)
     order by generation fetch first (${limit}) rows with ties`,
   )
   return { rows, settled }
@@ -124,6 +133,7 @@ export const skipGenerations = (db: Db) =>
     with skipped as (
       select last_value as before, setval('outbox_generations', last_value + ${skipped}) as after from outbox_generations
     ),
-    updated as (update publisher_state set resend_below = skipped.after from skipped)
+    updated as (update publisher_state set resend_below = skipped.after from skipped),
+    later_waves as (update wave_state set resend_below = skipped.after from skipped)
     select before, after from skipped`,
   )

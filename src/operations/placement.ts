@@ -58,6 +58,7 @@ export async function placeAccount(
   )
   const after = await cellsOf(tx, accountId)
   await noteMoves(tx, accountId, before, after)
+  await dropRollouts(tx, accountId, before, after)
   return { before, after }
 }
 
@@ -72,4 +73,15 @@ async function noteMoves(tx: Db, accountId: Uuid, before: Cell[], after: Cell[])
     select next.generation, ${accountId}, moved.key, moved.cell_id from next, unnest(
       ${changed.map(placementKey)}::text[], ${changed.map(({ id }) => id)}::int[]) as moved (key, cell_id)`,
   )
+}
+
+/** Of an account that leaves a cell: what nodes there have of it is deleted, and not as it was before a change. */
+async function dropRollouts(tx: Db, accountId: Uuid, before: Cell[], after: Cell[]): Promise<void> {
+  const left = before.map(({ id }) => id).filter((id) => !after.some((cell) => cell.id === id))
+  if (left.length === 0) return
+  await run(
+    tx,
+    sql`update publisher_state set rollouts_version = rollouts_version + 1 where cell_id = any(${left}::int[])`,
+  )
+  await run(tx, sql`delete from rollouts where account_id = ${accountId} and cell_id = any(${left}::int[])`)
 }

@@ -4,6 +4,8 @@ import type { Uuid } from '../kernel/ids.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
 import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
+import type { Joining, Previous, Unheld } from './waves/rollout.ts'
+import type { HeldKey } from './waves/view.ts'
 
 /** A bucket by when it was created, and its last acknowledged revision. */
 export type LastWrite = { created: string | null; revision: number }
@@ -27,6 +29,32 @@ export type LockedDatabase = {
   withheld: () => Promise<Reasons>
   /** `sent` are withheld no longer; `kept` are, with their reasons. */
   noteWithheld: (sent: readonly RecordKey[], kept: readonly OutboxRow[], reasons: Reasons) => Promise<void>
+  /** The same with the state of another wave than the first, and the changes that are for it. */
+  ofWave: (wave: number) => LockedDatabase
+  /** How many waves the cell has. */
+  waves: () => Promise<number>
+  /** Before the first wave is published: what nodes of it had while the cell had no other wave is released. */
+  beginRollouts: () => Promise<void>
+  /** Of these accounts. */
+  unheld: (accounts: readonly Uuid[]) => Promise<Unheld>
+  /** All of it, and that everything up to `settled` belongs to a rollout; or false if one was released or halted meanwhile. */
+  hold: (holding: Holding) => Promise<boolean>
+}
+
+export type HeldRecords = {
+  readonly held: ReadonlyMap<RecordKey, Previous>
+  /** A change of these is committed, and belongs to no rollout yet. */
+  readonly unsettled: ReadonlySet<RecordKey>
+  /** Of some record, whichever, it is unknown what the wave is to have. */
+  readonly hasLost: boolean
+}
+
+export type Holding = {
+  readonly version: number
+  readonly settled: number
+  readonly joining: readonly Joining[]
+  /** What the keys of `joining` were before. */
+  readonly previous: ReadonlyMap<RecordKey, Previous>
 }
 
 /** All that publishing in one cell does with PostgreSQL. Passed in, so that a simulation can be the database. */
@@ -59,4 +87,10 @@ export type PublisherDatabase = {
   changedSince: (inBucket: ReadonlyMap<RecordKey, { generation: number }>) => Promise<Set<RecordKey>>
   /** Writes these into the outbox for the cell, and resolves to their generation. */
   enqueue: (accountId: Uuid, keys: readonly RecordKey[]) => Promise<number>
+  /** The same with the state of one of several waves, and changes for it alone. */
+  ofWave: (wave: number) => PublisherDatabase
+  /** Which of these records a wave is to have as they were before a rollout. */
+  held: (wave: number, keys: readonly RecordKey[]) => Promise<HeldRecords>
+  /** All of them. */
+  heldKeys: (wave: number) => Promise<HeldKey[]>
 }

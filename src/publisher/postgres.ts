@@ -15,6 +15,7 @@ import { compileRecords } from './records/compile.ts'
 import { noteExpiredRules } from './records/expiry.ts'
 import { living, recordsOf } from './records/living.ts'
 import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
+import { beginRollouts, heldKeys, heldRecords, holdRecords, unheldChanges } from './waves/store.ts'
 
 /** The real database, for the publisher of each cell. */
 export function publisherDatabase(
@@ -23,7 +24,7 @@ export function publisherDatabase(
   secrets?: SecretsBox,
 ): (cell: Cell) => PublisherDatabase {
   const holdLock = publisherLocks(pool, timing)
-  return (cell) => ({
+  const ofWave = (cell: Cell, wave?: number): PublisherDatabase => ({
     signer: () => activeSigner(pool, secrets),
     trustedKeys: () => trustedSigningKeys(pool),
     holdingLock: (until, work) => holdLock(cell, until, (db, end) => work(lockedDatabase(db, cell, secrets), end)),
@@ -34,7 +35,7 @@ export function publisherDatabase(
       (
         await one<{ resend_below: number }>(
           pool,
-          sql`select resend_below from publisher_state where cell_id = ${cell.id}`,
+          sql`select resend_below from ${stateOf(wave)} where ${isStateOf(cell, wave)}`,
         )
       ).resend_below,
     living: (kind) => living(pool, cell, kind),
@@ -49,9 +50,21 @@ export function publisherDatabase(
       return new Map(rows.map(({ account_id, generation }) => [account_id, generation]))
     },
     changedSince: (inBucket) => changedSince(pool, inBucket),
-    enqueue: (accountId, keys) => transaction(pool, (tx) => writeOutbox(tx, accountId, keys, cell)),
+    enqueue: (accountId, keys) =>
+      transaction(pool, (tx) =>
+        writeOutbox(tx, accountId, keys, cell, wave === undefined ? undefined : { from: wave, to: wave }),
+      ),
+    ofWave: (other) => ofWave(cell, other),
+    held: (of, keys) => heldRecords(pool, cell, of, keys),
+    heldKeys: (of) => heldKeys(pool, cell, of),
   })
+  return ofWave
 }
+
+/** Of a cell with one wave, and of the first of several, it is where it was before there were waves. */
+const stateOf = (wave = 0) => (wave === 0 ? sql`publisher_state` : sql`wave_state`)
+const isStateOf = (cell: Cell, wave = 0) =>
+  wave === 0 ? sql`cell_id = ${cell.id}` : sql`(cell_id, wave) = (${cell.id}, ${wave})`
 
 /**
  * After the cell was deleted: runs the work unless a process still publishes there, which will do it, or a new cell has
@@ -63,30 +76,31 @@ export const afterLastPublisher = (pool: DbPool, cell: Cell, work: () => Promise
     if ((await lockAgainstPublishers(tx, cell)) && !(await findCell(tx, cell.name))) await work()
   })
 
-const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined): LockedDatabase => ({
+const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined, wave = 0): LockedDatabase => ({
   signer: () => activeSigner(db, secrets),
   state: () =>
     one<LastWrite & { cursor: number }>(
       db,
       sql`
-      select cursor, bucket_created as created, bucket_revision as revision from publisher_state
-      where cell_id = ${cell.id}`,
+      select cursor, bucket_created as created, bucket_revision as revision from ${stateOf(wave)}
+      where ${isStateOf(cell, wave)}`,
     ),
   noteBucket: (created) =>
     run(
       db,
       sql`
-      update publisher_state set bucket_created = ${created}, bucket_revision = 0,
+      update ${stateOf(wave)} set bucket_created = ${created}, bucket_revision = 0,
         resend_below = greatest(resend_below, case when bucket_created is not null then settled_generation() end)
-      where cell_id = ${cell.id} and bucket_created is distinct from ${created}`,
+      where ${isStateOf(cell, wave)} and bucket_created is distinct from ${created}`,
     ),
   moveCursor: (settled, revision) =>
     run(
       db,
-      sql`update publisher_state set cursor = ${settled}, bucket_revision = ${revision} where cell_id = ${cell.id}`,
+      sql`update ${stateOf(wave)} set cursor = ${settled}, bucket_revision = ${revision} where ${isStateOf(cell, wave)}`,
     ),
-  outboxAfter: (generation, limit) => readOutbox(db, cell, generation, limit),
+  outboxAfter: (generation, limit) => readOutbox(db, cell, generation, limit, wave),
   async withheld() {
+    if (wave > 0) return new Map()
     const rows = await many<{ key: RecordKey; reason: string }>(
       db,
       sql`select key, reason from unsent_records where cell_id = ${cell.id}`,
@@ -94,6 +108,8 @@ const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined): Lo
     return new Map(rows.map(({ key, reason }) => [key, reason]))
   },
   async noteWithheld(sent, kept, reasons) {
+    // What a change lacks is asked about the first wave.
+    if (wave > 0) return
     if (sent.length > 0)
       await run(db, sql`delete from unsent_records where cell_id = ${cell.id} and key = any(${sent})`)
     await run(
@@ -105,4 +121,9 @@ const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined): Lo
       on conflict (cell_id, key) do update set reason = excluded.reason`,
     )
   },
+  ofWave: (other) => lockedDatabase(db, cell, secrets, other),
+  waves: async () => (await one<{ waves: number }>(db, sql`select waves from cells where id = ${cell.id}`)).waves,
+  beginRollouts: () => beginRollouts(db, cell),
+  unheld: (accounts) => unheldChanges(db, cell, accounts),
+  hold: (holding) => holdRecords(db, cell, holding),
 })

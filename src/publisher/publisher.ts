@@ -19,6 +19,9 @@ import type { Compiled } from './records/compile.ts'
 import { createPolicyVersions } from './records/policy_versions.ts'
 import { CannotSign } from './signing_keys.ts'
 import { createWake } from './wake.ts'
+import { createHolding } from './waves/hold.ts'
+import { openSentGenerations } from './waves/sent_generations.ts'
+import { viewOfWave } from './waves/view.ts'
 import { openWithheld } from './withheld.ts'
 
 export type PublisherMetrics = {
@@ -33,7 +36,7 @@ export type PublisherMetrics = {
 }
 type Parts = {
   database: PublisherDatabase
-  channels: Channels
+  channels: (wave: number) => Channels
   nats: Pick<NatsConnection, 'publish' | 'subscribe' | 'info'>
   buckets: BucketServer
   /** Whether NATS is reachable now. */
@@ -42,12 +45,14 @@ type Parts = {
   log: Log
   metrics: PublisherMetrics
   context: CompileContext
-  suspicions: Suspicions
+  /** The same for a wave each time. */
+  suspicions: (wave: number) => Suspicions
 }
 
 const retryEveryMs = 1_000
 const lookEveryMs = 250
 const bucketLookEveryMs = 2_000
+const writtenEveryMs = 2
 const rowsAtOnce = 5_000
 /** How often nodes learn that everything up to a generation was for other cells. */
 const tellOfOthersEveryMs = 1_000
@@ -81,7 +86,7 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
         await database.holdingLock(until, async (locked, end) => {
           metrics.active(true)
           log.info({}, 'publisher: active')
-          await publish(parts, locked, AbortSignal.any([signal, end, link.isGone]))
+          await publishToWaves(parts, locked, AbortSignal.any([signal, end, link.isGone]))
           if (end.aborted) log.info({}, 'publisher: leaving the cell to a process that publishes in fewer')
         })
         // It waits for its turn there.
@@ -131,15 +136,63 @@ function watchLink({ isConnected, timing }: Pick<Parts, 'isConnected' | 'timing'
   return { isGone: gone.signal, stop }
 }
 
-async function publish(
-  { database, channels, nats, buckets, timing, log, metrics, context, suspicions }: Parts,
-  locked: LockedDatabase,
-  signal: AbortSignal,
-): Promise<void> {
+/** One process publishes to all waves of a cell, so that what it knows of a rollout holds for each of them. */
+async function publishToWaves(parts: Parts, locked: LockedDatabase, signal: AbortSignal): Promise<void> {
+  const { database, metrics, log } = parts
+  const waves = await locked.waves()
+  const partsOf = (wave: number) => ({
+    ...parts,
+    wave,
+    waves,
+    channels: parts.channels(wave),
+    suspicions: parts.suspicions(wave),
+  })
+  if (waves === 1) return publish({ ...partsOf(0), wave: undefined }, locked, signal)
+  await locked.beginRollouts()
+  const failed = new AbortController()
+  const publishing = Array.from({ length: waves }, async (_, wave) => {
+    const later = wave > 0 && { metrics: ofLaterWave(metrics), log: logOfWave(log, wave) }
+    const ofWave = { ...partsOf(wave), database: database.ofWave(wave), ...later }
+    try {
+      await publish(ofWave, locked.ofWave(wave), AbortSignal.any([signal, failed.signal]))
+    } finally {
+      failed.abort()
+    }
+  })
+  await Promise.allSettled(publishing)
+  await Promise.all(publishing)
+}
+
+/** How far a cell is, is how far its first wave is. */
+const ofLaterWave = ({ published }: PublisherMetrics): PublisherMetrics => ({
+  published,
+  behind() {},
+  sent() {},
+  active() {},
+  heldBack() {},
+  stalled() {},
+})
+
+const logOfWave = (log: Log, wave: number): Log => ({
+  info: (fields, message) => log.info({ ...fields, wave }, message),
+  warn: (fields, message) => log.warn({ ...fields, wave }, message),
+  error: (fields, message) => log.error({ ...fields, wave }, message),
+})
+
+type WaveParts = Omit<Parts, 'channels' | 'suspicions'> & {
+  waves: number
+  channels: Channels
+  suspicions: Suspicions
+  /** Undefined in a cell that has only one. */
+  wave: number | undefined
+}
+
+async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSignal): Promise<void> {
+  const { database: tables, channels, nats, buckets, timing, log, metrics, context, suspicions, wave, waves } = parts
   const clock = timing.now
   const { cursor, created, revision } = await locked.state()
   const onNewer = (key: string) => log.warn({ key }, newerInBucket)
-  const fence = { loadTrustedKeys: database.trustedKeys, confirmLock: locked.state, onNewer }
+  const fence = { loadTrustedKeys: tables.trustedKeys, confirmLock: locked.state, onNewer }
   const natsSink = await openNatsSink(nats, buckets, channels, { created, revision }, fence)
   await locked.noteBucket(natsSink.bucketCreated)
   const bucketWriter = createBucketWriter(natsSink, timing, locked.moveCursor)
@@ -149,22 +202,50 @@ async function publish(
   const withheld = await openWithheld(locked, metrics.heldBack)
   const reconciling = { ...context, findPolicyVersion: policyVersions.fromRules }
   const live = createLiveRecords()
+  const until = AbortSignal.any([signal, over.signal])
+  /** Of a cell with one wave, the tables themselves. */
+  const ofWave = { database: tables, wave: wave ?? 0, timing, signal: until }
+  const database = wave === undefined ? tables : viewOfWave(ofWave)
   const reconciler = createReconciler(
     { database, natsSink, timing, log, context: reconciling, onCompared: withheld.noteComparison, live },
-    AbortSignal.any([signal, over.signal]),
+    until,
   )
-  const stopLooking = watchBucketIdentity(timing, natsSink, bucketWriter.fail)
+  const stopLooking = watchBucketIdentity(timing, natsSink, bucketWriter.fail, async () => {
+    // Without an answer the session has ended, or the next look gets one.
+    const found = await locked.waves().catch(() => waves)
+    if (found !== waves) bucketWriter.fail(new Error('the cell has other waves now'))
+  })
   let sent = cursor
   /** Up to where the outbox has been read. It is ahead of `sent` by changes that were for other cells. */
   let read = cursor
   let sentAt = timing.elapsed()
   let lastExpiry = clock()
+  const generations = wave === 0 ? await openSentGenerations(natsSink, await tables.trustedKeys()) : undefined
+  const hold =
+    generations &&
+    createHolding({
+      locked,
+      natsSink,
+      sent: generations,
+      trustedKeys: tables.trustedKeys,
+      async isWritten() {
+        // Not waited for its end: it goes on for a minute after the bucket was lost, and says so meanwhile.
+        for (bucketWriter.check(); !bucketWriter.isIdle(); bucketWriter.check()) {
+          await wait(timing, writtenEveryMs, until)
+          until.throwIfAborted()
+        }
+      },
+    })
+  /** The first of several waves assigns what it is about to send to rollouts. */
+  const databaseFor = (batch: { after: number; settled: number }): PublisherDatabase =>
+    hold ? viewOfWave({ ...ofWave, hold: (...found) => hold(batch, ...found) }) : database
   try {
     while (!signal.aborted) {
       bucketWriter.check()
       const signer = await locked.signer()
+      if (reconciler.isCompleteAt(signer.keyId, read)) generations?.complete(live.generations)
       const now = clock()
-      await database.noteExpiredRules(lastExpiry, now)
+      if (!wave) await database.noteExpiredRules(lastExpiry, now)
       lastExpiry = now
       const batch = await nextBatch(database, locked, read)
       metrics.behind(batch ? batch.settled - read : 0)
@@ -178,17 +259,25 @@ async function publish(
         await wake.wait(lookEveryMs, signal)
         continue
       }
-      const { compiled, unavailable } = await compileRows(database, { rows, after: read, settled }, now, {
-        ...context,
-        maxMessageBytes: natsSink.maxMessageBytes(),
-        findPolicyVersion: policyVersions.current,
-      })
+      const { compiled, unavailable } = await compileRows(
+        databaseFor({ after: read, settled }),
+        { rows, after: read, settled },
+        now,
+        {
+          ...context,
+          maxMessageBytes: natsSink.maxMessageBytes(),
+          findPolicyVersion: policyVersions.current,
+        },
+      )
       await withheld.note(rows, unavailable)
       read = settled
       if (compiled.length === 0 && unavailable.size === 0 && !isDue) continue
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
-      noteSent(live, compiled, rows)
+      noteSent([live.sent, generations?.note], compiled, rows)
       const complete = reconciler.completeAt(signer.keyId, settled)
+      // Nodes keep what the bucket lacks, as long as nothing says that it does not exist.
+      if (wave !== undefined && (await tables.held(wave, [])).hasLost)
+        Object.assign(complete, { floor: 0, live: undefined })
       const progress = { after: sent, settled, bucket: natsSink.bucketCreated, ...complete }
       const sealed = sealBatch(compiled, rows, progress, signer)
       natsSink.announce(sealed)
@@ -211,9 +300,15 @@ async function publish(
 }
 
 /** NATS may lose its data without dropping connections. Writes to the lost buckets would then fail. */
-function watchBucketIdentity(timing: Timing, natsSink: NatsSink, fail: (error: Error) => void): Stop {
+function watchBucketIdentity(
+  timing: Timing,
+  natsSink: NatsSink,
+  fail: (error: Error) => void,
+  lookFurther: () => Promise<void>,
+): Stop {
   return timing.every(bucketLookEveryMs, async () => {
     if (!(await natsSink.isIntact())) fail(new Error('NATS has lost the contents of the buckets'))
+    await lookFurther()
   })
 }
 
@@ -270,9 +365,11 @@ function withoutOthers(compiled: readonly Compiled[], rows: readonly OutboxRow[]
   return compiled.filter(({ key, isElsewhere }) => !isElsewhere || moves.has(owners.get(key) as Uuid))
 }
 
-function noteSent(live: LiveRecords, compiled: readonly Compiled[], rows: readonly OutboxRow[]): void {
+type NoteSent = LiveRecords['sent'] | undefined
+function noteSent(notes: readonly NoteSent[], compiled: readonly Compiled[], rows: readonly OutboxRow[]): void {
   const generations = new Map(rows.map(({ key, generation }) => [key, generation]))
-  for (const { key, value } of compiled) live.sent(key, value === null ? undefined : generations.get(key))
+  for (const { key, value } of compiled)
+    for (const note of notes) note?.(key, value === null ? undefined : generations.get(key))
 }
 
 function sealBatch(compiled: Compiled[], rows: readonly OutboxRow[], progress: Progress, signer: Signer): Batch {

@@ -107,6 +107,8 @@ export function createReconciler(
       compared.isSaid = true
       return { complete: natsSink.bucketCreated, floor: compared.floor, live: live.digest() }
     },
+    isCompleteAt: (keyId: string, settled: number): boolean =>
+      compared?.keyId === keyId && settled >= compared.generation,
     /** It needs its own progress entry, since no change carries it. */
     needsAnnouncement: (keyId: string, settled: number): boolean =>
       compared?.keyId === keyId && settled >= compared.generation && !compared.isSaid,

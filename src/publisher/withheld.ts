@@ -57,5 +57,9 @@ export const withheldAt = (db: Db, generation: number) =>
     sql`
     select distinct w.key, w.reason from outbox o join unsent_records w on w.key = o.key
     where o.generation = ${generation} and o.generation >= w.since and (o.cell_id is null or o.cell_id = w.cell_id)
-    order by w.key`,
+    union
+    select h.key, 'a rollout was halted: ' || coalesce(r.reason, '') from outbox o
+      join held_records h on h.key = o.key join rollouts r on r.id = h.rollout_id
+    where o.generation = ${generation} and o.generation >= r.since and r.reached < 0 and o.cell_id is null
+    order by 1`,
   )

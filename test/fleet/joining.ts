@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { LocalNats } from '../../dev/nats.ts'
 import { newNodeKey } from '../../src/distribution/delivery.ts'
-import { insertJoinToken, newJoinToken } from '../../src/fleet/join_token.ts'
+import { inviteNode } from '../../src/fleet/join.ts'
 import { type NatsOperator, newNatsOperator } from '../../src/fleet/nats_accounts.ts'
 import { newNatsKey } from '../../src/fleet/nats_jwt.ts'
 import { latestFleetEvents, setRevoked } from '../../src/fleet/node_store.ts'
@@ -39,11 +39,8 @@ export async function startJoining(scope: Scope, given?: { nats: Promise<LocalNa
   }
   const events = async () => (await latestFleetEvents(installation.db, 1_000)).reverse()
   /** As the commands do it, without starting a process for each. */
-  const invite = async (name: string | null = null, cell = defaultCell) => {
-    const token = newJoinToken()
-    await insertJoinToken(installation.db, token, { cell, name, lifeSeconds: 3_600 })
-    return token
-  }
+  const invite = (name: string | null = null, cell = defaultCell, wave = 0) =>
+    inviteNode(installation.db, { cell, wave, name, lifeSeconds: 3_600 })
   const revoke = async (name: string) => assert.ok(await setRevoked(installation.db, name))
   /** Until `serve` has given NATS its own account. */
   const untilReady = () =>

@@ -64,11 +64,12 @@ export async function addNode(
   system: NatsConnection,
   name: string,
   cell: string = defaultCellName,
+  wave = 0,
 ) {
   const [{ publicKey: account }, key] = [newNatsKey('account'), newNatsKey('user')]
-  await pushAccount(system, nodeAccountJwt(nats.operator, { name, cell, account }, Date.now()))
+  await pushAccount(system, nodeAccountJwt(nats.operator, { name, cell, wave, account }, Date.now()))
   const jwt = nodeUserJwt(nats.operator, { name, account, user: key.publicKey }, Date.now())
   const credentials = { jwt, seed: key.seed }
   const connection = await connectWith(scope, nats, credentials, { inboxPrefix: inboxOf(name) })
-  return { name, cell, account, credentials, connection }
+  return { name, cell, wave, account, credentials, connection }
 }

@@ -18,8 +18,9 @@ const keys = trustedKeys([publicKey])
 async function start() {
   const scheduler = createScheduler(createChance(1), false)
   const nats = createNats(scheduler)
-  const node = createNode({ scheduler, nats, keys, broken: {} }, 'node', () => {})
-  const postgres = createPostgres(scheduler, { signer: createSigner(publicKey, privateKey), trusted: keys })
+  const node = createNode({ scheduler, nats, keys, broken: {} }, { name: 'node', wave: 0 }, () => {})
+  const signing = { signer: createSigner(publicKey, privateKey), trusted: keys }
+  const postgres = createPostgres(scheduler, signing, { hasMoves: false, waves: 1 })
   createAccounts(scheduler.chance, postgres, 1).change()
   node.start()
   const pass = async (ms: number) => {
@@ -39,7 +40,7 @@ async function start() {
   await pass(1_000)
   assert.deepEqual([agent.state().ready, agent.state().applied], [true, 1])
   const recordOf = (kind: string, generation: number): EdgeRecord => {
-    const [key, { value }] = [...postgres.things()].find(([each]) => each.startsWith(kind)) as [
+    const [key, { value }] = [...postgres.things(0)].find(([each]) => each.startsWith(kind)) as [
       EdgeRecord['key'],
       Thing,
     ]

@@ -1,8 +1,8 @@
-import { defaultChannels } from '../../src/distribution/channels.ts'
+import { channelsOf } from '../../src/distribution/channels.ts'
 import { defaultCellName } from '../../src/kernel/edge/cells.ts'
 import type { BucketServer } from '../../src/publisher/bucket/bucket_server.ts'
 import type { PublisherDatabase } from '../../src/publisher/database.ts'
-import { watchSuspicions } from '../../src/publisher/nodes/suspicions.ts'
+import { type Suspicions, watchSuspicions } from '../../src/publisher/nodes/suspicions.ts'
 import { type PublisherMetrics, runPublisher } from '../../src/publisher/publisher.ts'
 import type { Nats } from './nats.ts'
 import type { Node } from './node.ts'
@@ -15,13 +15,13 @@ export type BrokenPublisher = {
   database?: (database: PublisherDatabase) => PublisherDatabase
 }
 
-type World = { scheduler: Scheduler; nats: Nats; postgres: Postgres; broken: BrokenPublisher }
+type World = { scheduler: Scheduler; nats: Nats; postgres: Postgres; waves: number; broken: BrokenPublisher }
 type Listener = (report: { node: string; refusals: unknown[] }, cell: string, answer: () => void) => void
 
 const noMetrics: PublisherMetrics = { published() {}, behind() {}, sent() {}, active() {}, heldBack() {}, stalled() {} }
 
 /** A process of the control plane, with the real publisher. */
-export function createControlPlane({ scheduler, nats, postgres, broken }: World, name: string) {
+export function createControlPlane({ scheduler, nats, postgres, waves, broken }: World, name: string) {
   let process: Process | undefined
   let listeners: Listener[] = []
 
@@ -35,8 +35,10 @@ export function createControlPlane({ scheduler, nats, postgres, broken }: World,
       listeners = []
       scheduler.tell(name, 'starts')
       const [server, database] = [nats.serverOf(mine), postgres.databaseOf(mine)]
+      const nodes = { onReport: (listener: unknown) => void listeners.push(listener as Listener) }
+      const suspicions = Array.from({ length: waves }, () => watchSuspicions(nodes, defaultCellName))
       const parts = {
-        channels: defaultChannels,
+        channels: (wave: number) => channelsOf(defaultCellName, wave),
         database: broken.database?.(database) ?? database,
         nats: nats.connectionOf(mine),
         buckets: broken.buckets?.(server) ?? server,
@@ -45,10 +47,7 @@ export function createControlPlane({ scheduler, nats, postgres, broken }: World,
         log: scheduler.logOf(mine),
         metrics: noMetrics,
         context: {},
-        suspicions: watchSuspicions(
-          { onReport: (listener) => void listeners.push(listener as unknown as Listener) },
-          defaultCellName,
-        ),
+        suspicions: (wave: number) => suspicions[wave] as Suspicions,
       }
       void runPublisher(parts, new AbortController().signal)
     },

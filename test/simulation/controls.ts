@@ -1,6 +1,7 @@
 import { ContentFault } from '../../src/agent/disk/policy_files.ts'
 import type { Progress } from '../../src/distribution/channels.ts'
-import { type Broken, firstSeedWithMoves, live } from './history_of_seed.ts'
+import type { LockedDatabase, PublisherDatabase } from '../../src/publisher/database.ts'
+import { type Broken, firstSeedWithMoves, firstSeedWithWaves, live } from './history_of_seed.ts'
 
 /** A progress without what later versions added. */
 const without = (progress: Progress | undefined, ...fields: (keyof Progress)[]): Progress | undefined => {
@@ -9,6 +10,20 @@ const without = (progress: Progress | undefined, ...fields: (keyof Progress)[]):
   for (const field of fields) delete left[field]
   return left
 }
+
+/** A database of which the session with the lock is broken. */
+const withLocked =
+  (broken: (locked: LockedDatabase) => LockedDatabase) =>
+  (database: PublisherDatabase): PublisherDatabase => ({
+    ...database,
+    holdingLock: (until, work) => database.holdingLock(until, (locked, end) => work(broken(locked), end)),
+    ofWave: (wave) => withLocked(broken)(database.ofWave(wave)),
+  })
+const inEachWave = (locked: LockedDatabase, broken: Partial<LockedDatabase>): LockedDatabase => ({
+  ...locked,
+  ...broken,
+  ofWave: (wave) => inEachWave(locked.ofWave(wave), wave === 0 ? broken : {}),
+})
 
 /**
  * Faults that the product once had, each as a broken variant of one part: if the simulation does not find them, it is blind.
@@ -146,6 +161,58 @@ export const controls: Record<string, Broken> = {
       }),
     },
   },
+  'a later wave gets a change that is not assigned to a rollout yet': {
+    hasWaves: true,
+    publisher: {
+      database: function broken(database): PublisherDatabase {
+        return {
+          ...database,
+          held: async (...given) => ({ ...(await database.held(...given)), unsettled: new Set() }),
+          ofWave: (wave) => broken(database.ofWave(wave)),
+        }
+      },
+    },
+  },
+  'changes that a record may contain, and that are not settled, belong to the next rollout': {
+    hasWaves: true,
+    publisher: {
+      database: withLocked((locked) =>
+        inEachWave(locked, {
+          async unheld(accounts) {
+            const { settled } = await locked.outboxAfter(0, 1)
+            const { changes, ...more } = await locked.unheld(accounts)
+            return { ...more, changes: changes.filter(({ generation }) => generation <= settled) }
+          },
+        }),
+      ),
+    },
+  },
+  'what changes while a rollout is halted does not wait in it': {
+    hasWaves: true,
+    publisher: {
+      database: withLocked((locked) =>
+        inEachWave(locked, {
+          async unheld(accounts) {
+            const { open, ...more } = await locked.unheld(accounts)
+            return { ...more, open: open.filter(({ reached }) => reached >= 0) }
+          },
+        }),
+      ),
+    },
+  },
+  'what was sent and not written counts as never sent': {
+    hasWaves: true,
+    publisher: {
+      database: withLocked((locked) =>
+        inEachWave(locked, {
+          async unheld(accounts) {
+            const { open, ...more } = await locked.unheld(accounts)
+            return { ...more, open: open.map((rollout) => ({ ...rollout, openUntil: 0 })) }
+          },
+        }),
+      ),
+    },
+  },
   'lost writes of NATS are not noticed': {
     faults: ['NATS loses writes', 'messages are lost', 'a publisher is killed'],
     from: 95,
@@ -154,7 +221,7 @@ export const controls: Record<string, Broken> = {
         ...server,
         async streams() {
           const streams = await server.streams()
-          return { ...streams, getMessage: async () => ({ seq: Number.POSITIVE_INFINITY }) }
+          return { ...streams, getMessage: async () => ({ seq: Number.POSITIVE_INFINITY, data: new Uint8Array() }) }
         },
       }),
     },
@@ -166,7 +233,7 @@ export async function firstFound(
   broken: Broken,
   most: number,
 ): Promise<{ seed: number; violation: string } | undefined> {
-  const first = broken.from ?? (broken.hasMoves ? firstSeedWithMoves : 1)
+  const first = broken.from ?? (broken.hasWaves ? firstSeedWithWaves : broken.hasMoves ? firstSeedWithMoves : 1)
   for (let seed = first; seed < first + most; seed++) {
     const { violation } = await live(seed, { broken })
     if (violation) return { seed, violation }

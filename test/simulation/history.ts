@@ -12,12 +12,13 @@ type Past = { place: { map: MapName; key: string } | undefined; versions: Versio
 /** What a node has shown so far: of each record, which version at least. */
 export type Shown = Map<RecordKey, number>
 
-/** Everything that was ever committed, to be compared with what nodes serve. */
-export function createHistory(postgres: Postgres) {
+/** Everything that was ever committed for a wave, to be compared with what its nodes serve. */
+export function createHistory(postgres: Postgres, wave: number) {
   const pasts = new Map<RecordKey, Past>()
   let isRestored = false
 
-  postgres.onCommit((generation: number, writes: Writes) => {
+  postgres.onCommit((to: number, generation: number, writes: Writes) => {
+    if (to !== wave) return
     for (const [key, thing] of writes) {
       const past = pasts.get(key) ?? { place: undefined, versions: [{ generation: 0, text: undefined }] }
       pasts.set(key, past)
@@ -49,14 +50,14 @@ export function createHistory(postgres: Postgres) {
       for (const [key, past] of pasts) {
         const { versions } = past
         const served = servedIn(maps, key, past)
-        const atLeast = shown.get(key) ?? 0
+        const atLeast = postgres.lost.has(key) ? 0 : (shown.get(key) ?? 0)
         const found = versions.findIndex((version, index) => index >= atLeast && version.text === served)
         if (found < 0)
           return versions.some(({ text }) => text === served)
             ? `${key} is served as it was before what the node served already: ${served ?? 'not there'}`
             : `${key} is served as it never was: ${served ?? 'not there'}`
         shown.set(key, found)
-        if (refused.has(key)) continue
+        if (refused.has(key) || postgres.lost.has(key)) continue
         const isCurrent = versions.some(
           ({ text }, index) =>
             text === served && (versions[index + 1]?.generation ?? Number.POSITIVE_INFINITY) > applied,
@@ -71,7 +72,7 @@ export function createHistory(postgres: Postgres) {
     /** The first difference between what HAProxy has and what it should have by the database; undefined when it is right. */
     difference(maps: Maps, hasFile: (hash: string, bytes: number) => boolean): string | undefined {
       const claims = new Claims()
-      const things = postgres.things()
+      const things = postgres.things(wave)
       claims.replace([...things].flatMap(([key, { value }]) => entriesOf(key, preparedOf(key, value))))
       for (const map of mapNames) {
         const wanted = map === 'node' ? new Map([[readyKey, 'yes']]) : new Map(claims.entries(map))

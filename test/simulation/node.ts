@@ -16,9 +16,10 @@ import { createReceiver, follow, type Receiver } from '../../src/agent/intake/re
 import { createHealth } from '../../src/agent/reports/health.ts'
 import { createUpstreams } from '../../src/agent/upstreams/upstreams.ts'
 import type { Progress } from '../../src/distribution/channels.ts'
-import { defaultChannels } from '../../src/distribution/channels.ts'
+import { channelsOf } from '../../src/distribution/channels.ts'
 import type { RecordKey } from '../../src/distribution/records.ts'
 import type { TrustedKeys } from '../../src/distribution/signature.ts'
+import { defaultCellName } from '../../src/kernel/edge/cells.ts'
 import { createDisk } from './disk.ts'
 import { createHaproxy } from './haproxy.ts'
 import type { Shown } from './history.ts'
@@ -48,7 +49,12 @@ const restartAfterMs = 1_000
 type World = { scheduler: Scheduler; nats: Nats; keys: TrustedKeys; broken: BrokenNode }
 
 /** A machine with its disk, its HAProxy and its agent. */
-export function createNode({ scheduler, nats, keys, broken }: World, name: string, onReport: (node: Node) => void) {
+export function createNode(
+  { scheduler, nats, keys, broken }: World,
+  { name, wave }: { name: string; wave: number },
+  onReport: (node: Node) => void,
+) {
+  const channels = channelsOf(defaultCellName, wave)
   const disk = createDisk(scheduler, name)
   const haproxy = createHaproxy(scheduler, disk, fileOf, name)
   let process: Process | undefined
@@ -103,7 +109,7 @@ export function createNode({ scheduler, nats, keys, broken }: World, name: strin
     timing.every(2_000, () => note(created))
     scheduler.tell(name, `serves from its disk (applied ${created.state().applied})`)
     receiver = createReceiver(
-      { nats: nats.connectionOf(mine), channels: defaultChannels, openApi: () => nats.openApi(mine), keys, timing },
+      { nats: nats.connectionOf(mine), channels, openApi: () => nats.openApi(mine), keys, timing },
       told(mine, broken.handlers?.(created) ?? created),
     )
     const ending = new AbortController()
@@ -221,6 +227,7 @@ export function createNode({ scheduler, nats, keys, broken }: World, name: strin
 
   const node = {
     name,
+    wave,
     disk,
     haproxy,
     start,

@@ -6,6 +6,8 @@ import type { OutboxRow } from '../../src/operations/outbox.ts'
 import { defaultCell, isPlacementKey, placementKey } from '../../src/operations/placement.ts'
 import type { LockedDatabase, PublisherDatabase, Reasons } from '../../src/publisher/database.ts'
 import type { Compiled } from '../../src/publisher/records/compile.ts'
+import { goesThroughWaves } from '../../src/publisher/waves/rollout.ts'
+import { createRollouts, type Rollout } from './rollouts.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 
 /** What stands in the tables of one thing. */
@@ -13,13 +15,24 @@ export type Thing = { accountId: Uuid; value: RecordValue; blobs: Buffer[] }
 /** Null: it is deleted. */
 export type Writes = ReadonlyMap<RecordKey, Thing | null>
 
-type State = {
+/** The position of a publisher in a wave. */
+type Position = { cursor: number; created: string | null; revision: number; resendBelow: number }
+/** Changes that accounts made are for all waves, as rollouts let them; the rest is for some. */
+type Row = OutboxRow & { isChange: boolean; waves?: readonly [from: number, to: number] }
+
+export type State = {
   things: Map<RecordKey, Thing>
-  outbox: OutboxRow[]
-  cursor: number
-  created: string | null
-  revision: number
-  resendBelow: number
+  outbox: Row[]
+  /** By wave. */
+  positions: Position[]
+  rollouts: Rollout[]
+  /** Up to where every change belongs to a rollout, or did. */
+  classified: number
+  version: number
+  /** Everything that each account had, by generation. */
+  past: Map<Uuid, { generation: number; things: Map<RecordKey, Thing> }[]>
+  /** By wave and account: the last change that it may have. */
+  allowed: Map<Uuid, number>[]
   withheld: Map<RecordKey, string>
   /** Accounts that are placed in another cell. */
   elsewhere: Set<Uuid>
@@ -29,15 +42,22 @@ const skipped = 1_000_000_000
 const askAgainMs = 1_000
 
 /** The database: transactions that end in another order than they began, the outbox, one lock, and a backup. */
-export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; trusted: TrustedKeys }, hasMoves = false) {
+export function createPostgres(
+  scheduler: Scheduler,
+  keys: { signer: Signer; trusted: TrustedKeys },
+  { hasMoves, waves }: { hasMoves: boolean; waves: number },
+) {
   const { chance } = scheduler
+  const newPosition = (): Position => ({ cursor: 0, created: null, revision: 0, resendBelow: 0 })
   let state: State = {
     things: new Map(),
     outbox: [],
-    cursor: 0,
-    created: null,
-    revision: 0,
-    resendBelow: 0,
+    positions: Array.from({ length: waves }, newPosition),
+    rollouts: [],
+    classified: 0,
+    version: 0,
+    past: new Map(),
+    allowed: Array.from({ length: waves }, () => new Map()),
     withheld: new Map(),
     elsewhere: new Set(),
   }
@@ -49,8 +69,12 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
   let movingIn: State | undefined
   let holder: { process: Process; end: (why: string) => void } | undefined
   let downUntil = 0
-  let onCommit = (_generation: number, _writes: Writes): void => {}
-  let onRestore = (): void => {}
+  const commitListeners: ((wave: number, generation: number, writes: Writes) => void)[] = []
+  const onCommit = (wave: number, generation: number, writes: Writes): void => {
+    for (const listener of commitListeners) listener(wave, generation, writes)
+  }
+  const restoreListeners: (() => void)[] = []
+  const rollouts = createRollouts(() => state, waves, onCommit)
 
   const here = (): Map<RecordKey, Thing> =>
     new Map([...state.things].filter(([, { accountId }]) => !state.elsewhere.has(accountId)))
@@ -61,12 +85,19 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
       return work()
     })
 
-  function write(generation: number, accountId: Uuid, keys: Iterable<RecordKey>): void {
+  function write(
+    generation: number,
+    accountId: Uuid,
+    keys: Iterable<RecordKey>,
+    about: Pick<Row, 'isChange' | 'waves'> = { isChange: false },
+  ): void {
     const created_at = new Date(scheduler.epoch()).toISOString()
-    for (const key of keys) state.outbox.push({ generation, account_id: accountId, key, created_at })
+    for (const key of keys) state.outbox.push({ generation, account_id: accountId, key, created_at, ...about })
   }
+  const isFor = ({ waves: only }: Row, wave: number): boolean => !only || (only[0] <= wave && wave <= only[1])
 
-  const lockedOf = (process: Process, isHeld: () => boolean): LockedDatabase => {
+  const lockedOf = (process: Process, isHeld: () => boolean, wave = 0): LockedDatabase => {
+    const position = (): Position => state.positions[wave] as Position
     const ask = <Result>(work: () => Result): Promise<Result> =>
       query(process, () => {
         if (!isHeld()) throw new Error('the session has ended')
@@ -74,19 +105,22 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
       })
     return {
       signer: () => ask(() => keys.signer),
-      state: () => ask(() => ({ cursor: state.cursor, created: state.created, revision: state.revision })),
+      state: () => ask(() => ({ ...position() })),
       noteBucket: (created) =>
         ask(() => {
-          if (state.created === created) return
-          if (state.created !== null) state.resendBelow = Math.max(state.resendBelow, settled())
-          state.created = created
-          state.revision = 0
+          const mine = position()
+          if (mine.created === created) return
+          if (mine.created !== null) mine.resendBelow = Math.max(mine.resendBelow, settled())
+          mine.created = created
+          mine.revision = 0
         }),
-      moveCursor: (cursor, revision) => ask(() => void Object.assign(state, { cursor, revision })),
+      moveCursor: (cursor, revision) => ask(() => void Object.assign(position(), { cursor, revision })),
       outboxAfter: async (after) => {
         const bound = await ask(settled)
         return ask(() => ({
-          rows: state.outbox.filter(({ generation }) => generation > after && generation <= bound).sort(byGeneration),
+          rows: state.outbox
+            .filter((row) => row.generation > after && row.generation <= bound && isFor(row, wave))
+            .sort(byGeneration),
           settled: bound,
         }))
       },
@@ -96,10 +130,34 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
           for (const key of sent) state.withheld.delete(key)
           for (const { key } of kept) state.withheld.set(key, reasons.get(key) ?? '')
         }),
+      ofWave: (other) => lockedOf(process, isHeld, other),
+      waves: async () => waves,
+      beginRollouts: () =>
+        ask(() => {
+          state.classified = Math.max(state.classified, position().cursor)
+        }),
+      unheld: (accounts) =>
+        ask(() => ({
+          version: state.version,
+          changes: state.outbox.filter(
+            ({ isChange, generation, account_id, key }) =>
+              isChange && generation > state.classified && accounts.includes(account_id) && goesThroughWaves(key),
+          ),
+          open: state.rollouts
+            .filter(({ accountId }) => accounts.includes(accountId))
+            .map(({ previous, ...rollout }) => ({ ...rollout, keys: new Set(previous.keys()) })),
+        })),
+      hold: ({ version, settled: bound, joining, previous }) =>
+        ask(() => {
+          if (version !== state.version) return false
+          rollouts.join(joining, previous)
+          state.classified = Math.max(state.classified, bound)
+          return true
+        }),
     }
   }
 
-  const databaseOf = (process: Process): PublisherDatabase => ({
+  const databaseOf = (process: Process, wave?: number): PublisherDatabase => ({
     signer: () => query(process, () => keys.signer),
     trustedKeys: () => query(process, () => keys.trusted),
     async holdingLock({ giveUp }, work) {
@@ -154,7 +212,7 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
       return compiled
     },
     settled: () => query(process, settled),
-    resendBelow: () => query(process, () => state.resendBelow),
+    resendBelow: () => query(process, () => state.positions[wave ?? 0]?.resendBelow ?? 0),
     async *living(kind: RecordKind) {
       const page = await query(process, () => [...here()].filter(([key]) => kindOf(key) === kind))
       if (page.length > 0) yield page.map(([key, { accountId }]) => ({ key, accountId }))
@@ -189,12 +247,43 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
         return mine
       })
       return query(process, () => {
-        write(generation, accountId, keys)
+        write(generation, accountId, keys, { isChange: false, ...(wave !== undefined && { waves: [wave, wave] }) })
         running.delete(generation)
         return generation
       }).finally(() => running.delete(generation))
     },
+    ofWave: (other) => databaseOf(process, other),
+    held: (other, keys) =>
+      query(process, () => {
+        const held = rollouts.heldIn(other, keys)
+        const changed = state.outbox.filter(
+          ({ isChange, generation, key }) => isChange && generation > state.classified && goesThroughWaves(key),
+        )
+        const late =
+          other > 0 ? changed.map(({ key }) => key).filter((key) => keys.includes(key) && !held.has(key)) : []
+        return { held, unsettled: new Set(late), hasLost: rollouts.hasLost(other) }
+      }),
+    heldKeys: (other) => query(process, () => rollouts.heldKeys(other)),
   })
+
+  /** Of an operator, or of the judge: holds nothing that accounts wait for. */
+  function decide(what: string, work: (generation: number) => boolean, isNow: boolean): void {
+    if (scheduler.now() < downUntil) return
+    running.add(++lastGeneration)
+    const generation = lastGeneration
+    const started = state
+    scheduler.at(
+      isNow ? 0 : chance.is(0.1) ? chance.next() * 2_000 : chance.next() * 10,
+      undefined,
+      () => {
+        running.delete(generation)
+        if (started !== state || !work(generation)) return
+        state.version++
+        scheduler.tell('operator', `${what} (generation ${generation})`)
+      },
+      true,
+    )
+  }
 
   return {
     databaseOf,
@@ -219,9 +308,11 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
             if (thing) state.things.set(key, thing)
             else state.things.delete(key)
           }
-          write(generation, accountId, writes.keys())
-          scheduler.tell('account', `${told} (generation ${generation})`)
-          onCommit(generation, state.elsewhere.has(accountId) ? withoutValues(writes) : writes)
+          write(generation, accountId, writes.keys(), { isChange: true })
+          const keys = [...writes].map(([key, thing]) => `${key}${thing ? '' : ' gone'}`)
+          scheduler.tell('account', `${told} (generation ${generation}): ${keys.join(', ')}`)
+          if (waves > 1) rollouts.changed(accountId, generation, writes)
+          else onCommit(0, generation, state.elsewhere.has(accountId) ? withoutValues(writes) : writes)
         },
         true,
       )
@@ -245,21 +336,40 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
           write(generation, accountId, [placementKey(defaultCell) as RecordKey])
           scheduler.tell('operator', `places ${told} ${isBack ? 'here' : 'elsewhere'} (generation ${generation})`)
           const all = new Map([...state.things].filter(([, thing]) => thing.accountId === accountId))
-          onCommit(generation, isBack ? all : withoutValues(all))
+          onCommit(0, generation, isBack ? all : withoutValues(all))
         },
         true,
       )
     },
     /** What nodes of this cell should have. */
-    things: here as () => ReadonlyMap<RecordKey, Thing>,
+    things: (wave: number): ReadonlyMap<RecordKey, Thing> => (waves > 1 ? rollouts.thingsIn(wave) : here()),
     settled,
-    cursor: () => state.cursor,
-    onCommit(listener: typeof onCommit): void {
-      onCommit = listener
-    },
-    onRestore(listener: typeof onRestore): void {
-      onRestore = listener
-    },
+    onCommit: (listener: (typeof commitListeners)[number]) => void commitListeners.push(listener),
+    onRestore: (listener: () => void) => void restoreListeners.push(listener),
+    /** Rollouts that can be decided about: the first of each account. */
+    rollouts: rollouts.first,
+    hasLostPrevious: rollouts.hasLost,
+    lost: rollouts.lost as ReadonlySet<RecordKey>,
+    release: (id: number, reached: number, isNow = false): void =>
+      decide(
+        `releases rollout ${id} to wave ${reached}`,
+        (generation) => {
+          const released = rollouts.release(id, reached, generation)
+          if (released) write(generation, released.accountId, released.keys, { isChange: false, waves: released.waves })
+          return released !== undefined
+        },
+        isNow,
+      ),
+    halt: (id: number): void =>
+      decide(
+        `halts rollout ${id}`,
+        (generation) => {
+          const halted = rollouts.halt(id, generation)
+          if (halted) write(generation, halted.accountId, halted.keys, { isChange: false, waves: halted.waves })
+          return halted !== undefined
+        },
+        false,
+      ),
     endSession(): void {
       if (!holder) return
       const { process, end } = holder
@@ -284,8 +394,8 @@ export function createPostgres(scheduler: Scheduler, keys: { signer: Signer; tru
       running.clear()
       busyAccounts.clear()
       lastGeneration += skipped
-      state.resendBelow = lastGeneration
-      onRestore()
+      for (const position of state.positions) position.resendBelow = lastGeneration
+      for (const listener of restoreListeners) listener()
       return true
     },
     recover(): void {
@@ -299,6 +409,10 @@ const copyOf = (state: State): State => ({
   ...state,
   things: new Map(state.things),
   outbox: [...state.outbox],
+  positions: state.positions.map((position) => ({ ...position })),
+  rollouts: state.rollouts.map((rollout) => ({ ...rollout, previous: new Map(rollout.previous) })),
+  past: new Map([...state.past].map(([account, past]) => [account, [...past]])),
+  allowed: state.allowed.map((allowed) => new Map(allowed)),
   withheld: new Map(state.withheld),
   elsewhere: new Set(state.elsewhere),
 })

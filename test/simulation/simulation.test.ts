@@ -4,11 +4,12 @@ import { test } from 'node:test'
 import { open, seal } from '../../src/distribution/signature.ts'
 import { printed, sized } from '../harness/thorough.ts'
 import { controls, firstFound } from './controls.ts'
-import { firstSeedWithMoves, live } from './history_of_seed.ts'
+import { firstSeedWithMoves, firstSeedWithWaves, live } from './history_of_seed.ts'
 import { keysOf } from './signatures.ts'
 
 const seeds = sized(60, 1_500)
 const seedsWithMoves = sized(40, 500)
+const seedsWithWaves = sized(25, 500)
 
 async function assertRight(seed: number): Promise<void> {
   const { violation } = await live(seed)
@@ -25,8 +26,15 @@ test(`nothing goes wrong in ${printed(seedsWithMoves)} histories in which accoun
   for (let seed = 0; seed < seedsWithMoves; seed++) await assertRight(firstSeedWithMoves + seed)
 })
 
+test(`nothing goes wrong in ${printed(seedsWithWaves)} histories in which rollouts are released and halted`, async () => {
+  for (let seed = 0; seed < seedsWithWaves; seed++) await assertRight(firstSeedWithWaves + seed)
+})
+
 test('nothing goes wrong any more in histories that found a defect', async () => {
-  const found = [283, 373, 434, 569, 628, 1_152, 100_670, 201_275, 201_627, 300_608, 406_587, 503_341, 1_106_101]
+  const found = [
+    283, 373, 434, 569, 628, 1_152, 100_670, 201_275, 201_627, 300_608, 406_587, 503_341, 1_106_101, 2_000_053,
+    2_000_157,
+  ]
   for (const seed of found) await assertRight(seed)
 })
 

@@ -123,7 +123,14 @@ export const deleteCell = (db: DbPool, name: string): Promise<void> =>
     if (!cell) throw new CellsFault(`there is no cell ${name}`)
     await refuseInUse(tx, cell)
     const before = await defaultCellNames(tx)
-    for (const table of [sql`unsent_records`, sql`edge_node_keys`, sql`publisher_state`, sql`delivery_key`])
+    for (const table of [
+      sql`unsent_records`,
+      sql`edge_node_keys`,
+      sql`publisher_state`,
+      sql`wave_state`,
+      sql`rollouts`,
+      sql`delivery_key`,
+    ])
       await later(tx, sql`delete from ${table} where cell_id = ${cell.id}`)
     // NATS must know that these were revoked, wherever they were.
     await later(tx, sql`update fleet_nodes set cell_id = ${defaultCell.id} where cell_id = ${cell.id}`)

@@ -29,6 +29,8 @@ const timeoutMs = 30_000
 type Place = {
   name: string
   cell: string
+  /** Absent from control planes before 0.3. */
+  wave?: number
   nats_jwt: string
   nats_servers: string[]
   nats_ca_pem: string | null
@@ -195,6 +197,7 @@ function settingsText(place: Place, { ca, credentials }: JoinFiles, url: URL): s
   return Object.entries({
     GATEHOUSE_EDGE_NODE: place.name,
     GATEHOUSE_EDGE_CELL: place.cell,
+    ...(place.wave && { GATEHOUSE_EDGE_WAVE: place.wave }),
     GATEHOUSE_EDGE_TRUSTED_KEYS: place.trusted_keys.join(','),
     ...(place.emergency_keys?.length && { GATEHOUSE_EDGE_EMERGENCY_KEYS: place.emergency_keys.join(',') }),
     GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS: [...hosts].join(','),

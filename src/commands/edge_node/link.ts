@@ -56,7 +56,7 @@ export function createLink(config: EdgeConfig, log: Log, credentials: Credential
       signal: ending.signal,
       link: nats,
     })
-    const channels = channelsOf(config.GATEHOUSE_EDGE_CELL)
+    const channels = channelsOf(config.GATEHOUSE_EDGE_CELL, config.GATEHOUSE_EDGE_WAVE)
     const openApi = () => openBucketApi(connection, channels)
     // The node may have received a signal while it connected.
     if (ending.signal.aborted) return connection.close()

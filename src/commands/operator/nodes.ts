@@ -17,6 +17,7 @@ import {
 } from '../../fleet/node_store.ts'
 import { loadNatsOperator } from '../../fleet/operator_store.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
+import { maxWaves } from '../../kernel/edge/cells.ts'
 import { defaultCell, findCell } from '../../operations/placement.ts'
 import { removeNodeKey, replaceDeliveryKey } from '../../publisher/nodes/node_keys.ts'
 import { withDatabase } from '../database.ts'
@@ -33,8 +34,8 @@ export const nodes = (config: Config, verb: string, args: string[]): Promise<num
     switch (verb) {
       case 'list':
         parseArgs({ args, options: {} })
-        for (const { name, cell, joinedAt, revokedAt, user } of await listFleetNodes(db))
-          console.log(JSON.stringify({ name, cell, joined_at: joinedAt, revoked_at: revokedAt, nats_user: user }))
+        for (const { name, cell, wave, joinedAt, revokedAt, user } of await listFleetNodes(db))
+          console.log(JSON.stringify({ name, cell, wave, joined_at: joinedAt, revoked_at: revokedAt, nats_user: user }))
         return 0
       case 'events':
         parseArgs({ args, options: {} })
@@ -56,14 +57,21 @@ export const nodes = (config: Config, verb: string, args: string[]): Promise<num
 
 /** For a machine whose name is known. */
 export const newInvitation = (config: Config, name: string, lifeSeconds: number): Promise<string> =>
-  withDatabase(config, (db) => inviteNode(db, { cell: defaultCell, name, lifeSeconds }))
+  withDatabase(config, (db) => inviteNode(db, { cell: defaultCell, wave: 0, name, lifeSeconds }))
 
 async function invite(config: Config, db: DbPool, args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
-    options: { name: text, cell: { ...text, default: defaultCell.name }, expires: { ...text, default: '1h' } },
+    options: {
+      name: text,
+      cell: { ...text, default: defaultCell.name },
+      wave: { ...text, default: '0' },
+      expires: { ...text, default: '1h' },
+    },
   })
   const name = values.name === undefined ? null : nodeNameFlag(values.name)
+  const wave = /^\d$/.test(values.wave) ? Number(values.wave) : maxWaves
+  if (wave >= maxWaves) throw new ConfigError(`--wave must be a number from 0 to ${maxWaves - 1}`)
   const lifeSeconds = readLife('--expires', values.expires, longestLifeSeconds)
   if (!(await loadNatsOperator(db, openSecretsBox(config)))) {
     console.error("gatehouse: NATS has its users in a configuration file. Run 'gatehouse nats init' first")
@@ -78,7 +86,7 @@ async function invite(config: Config, db: DbPool, args: string[]): Promise<numbe
     console.error(`gatehouse: there is no cell ${values.cell}. 'gatehouse cells list' prints all of them`)
     return 1
   }
-  const token = await inviteNode(db, { cell, name, lifeSeconds })
+  const token = await inviteNode(db, { cell, wave, name, lifeSeconds })
   if (isClosed(config))
     console.error(
       `gatehouse: warning: nodes on other machines cannot reach NATS at ${natsOf(config).join(', ')}. Run 'gatehouse setup --public-url URL' with the URL under which they reach this control plane, or set GATEHOUSE_NATS_PUBLIC_URL`,

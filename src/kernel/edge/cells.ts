@@ -2,3 +2,6 @@
 export const defaultCellName = 'default'
 
 export const cellNamePattern = '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$'
+
+/** A node of a later wave gets changes after they were watched in the one before. */
+export const maxWaves = 5

@@ -18,7 +18,7 @@ export type Streams = {
   purge: (stream: string, options: { filter: string }) => Promise<unknown>
   delete: (stream: string) => Promise<boolean>
   /** As the leader has it. */
-  getMessage: (stream: string, query: { last_by_subj: string }) => Promise<{ seq: number } | null>
+  getMessage: (stream: string, query: { last_by_subj: string }) => Promise<{ seq: number; data: Uint8Array } | null>
 }
 
 /** The part of NATS that keeps buckets. Passed in, so that a simulation can be it. */

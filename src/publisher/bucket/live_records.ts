@@ -27,6 +27,7 @@ export function createLiveRecords() {
       sentMeanwhile?.set(key, generation)
     },
     digest: () => set.digest(),
+    generations: (): Iterable<[string, number]> => generations,
     /** Call it before the bucket is read. Records sent until `end` win over what was found. */
     beginComparison(): LiveComparison {
       const found = new Map<string, number>()

@@ -26,10 +26,15 @@ export type NatsSink = Blobs & {
   contents: <Kept>(read: (text: string, key: string) => Kept) => Promise<Map<string, Kept>>
   /** As it stands in the bucket; undefined when it is not there. */
   textOf: (key: string) => Promise<string | undefined>
+  /** The same, and a piece of a policy, by the leader: a replica that answers reads may be behind. */
+  stored: (key: string) => Promise<string | undefined>
+  storedBlob: (name: string) => Promise<Buffer | undefined>
   /** Leaves no trace of these keys, unlike a tombstone, which is a signed record. */
   remove: (keys: readonly string[]) => Promise<void>
   /** False when an opened bucket is gone, was replaced or has lost writes: then everything must be sent again. */
   isIntact: () => Promise<boolean>
+  /** The same, and rejects when NATS does not answer. */
+  confirmIntact: () => Promise<boolean>
 }
 
 type SinkOptions = FenceOptions & {
@@ -133,26 +138,34 @@ export async function createNatsSink(
     },
     contents: (read) => readAll(records, read),
     textOf: async (key) => (await records.get(key))?.string(),
+    stored: async (key) => (await storedIn(channels.records, key))?.toString(),
+    storedBlob: (name) => storedIn(channels.blobs, name),
     async remove(keys) {
       await inParallel(keys, 32, (key) =>
         streams.purge(`KV_${channels.records}`, { filter: `$KV.${channels.records}.${key}` }),
       )
     },
-    async isIntact() {
-      try {
-        // Read before asking: everything acknowledged by then must be in the answer.
-        const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
-        const [ofRecords, ofBlobs] = await Promise.all([
-          infoOf(streams, channels.records),
-          infoOf(streams, channels.blobs),
-        ])
-        if (await deleteIfBehind(streams, channels, ofRecords, { created: created.records, revision })) return false
-        return ofRecords.created === created.records && ofBlobs.created === created.blobs
-      } catch (error) {
-        // A time-out (election, network) is not evidence of data loss.
-        return !isGone(error)
-      }
-    },
+    confirmIntact: () =>
+      isIntact().catch((error) => {
+        if (isGone(error)) return false
+        throw error
+      }),
+    // A time-out (election, network) is not evidence of data loss.
+    isIntact: () => isIntact().catch((error) => !isGone(error)),
+  }
+
+  async function isIntact(): Promise<boolean> {
+    // Read before asking: everything acknowledged by then must be in the answer.
+    const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
+    const [ofRecords, ofBlobs] = await Promise.all([infoOf(streams, channels.records), infoOf(streams, channels.blobs)])
+    if (await deleteIfBehind(streams, channels, ofRecords, { created: created.records, revision })) return false
+    return ofRecords.created === created.records && ofBlobs.created === created.blobs
+  }
+
+  async function storedIn(bucket: string, key: string): Promise<Buffer | undefined> {
+    const message = await streams.getMessage(`KV_${bucket}`, { last_by_subj: `$KV.${bucket}.${key}` })
+    // The marker of a key that was deleted has no data.
+    return message && message.data.length > 0 ? Buffer.from(message.data) : undefined
   }
 }
 

@@ -68,6 +68,10 @@ const dayMs = 24 * 60 * 60 * 1_000
 /** Forgets nodes that were silent for long, and changes that have long been sent. */
 export async function forgetOld(db: Db, now: number): Promise<void> {
   await run(db, sql`delete from edge_nodes where last_seen_at < ${rfc3339(now - 7 * dayMs)}`)
-  const { cursor } = await one<{ cursor: number }>(db, sql`select min(cursor) as cursor from publisher_state`)
+  const { cursor } = await one<{ cursor: number }>(
+    db,
+    sql`
+    select least((select min(cursor) from publisher_state), (select min(cursor) from wave_state)) as cursor`,
+  )
   await deleteOutboxBefore(db, now - dayMs, cursor)
 }

@@ -25,6 +25,8 @@ export type EdgeNodes = {
   waitFor: (generation: number, cells: CellNames, timeoutMs: number) => Promise<NodeStatus>
   onReport: (listener: ReportListener) => void
   remember: (nodes: readonly EdgeNode[]) => void
+  /** Nodes that get changes later than others: whether they have applied one says nothing of it. */
+  setLater: (names: ReadonlySet<string>) => void
   /** From then on reports come in. */
   listen: (nats: NatsConnection) => void
 }
@@ -37,6 +39,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     if (!nodes.has(node.node)) isInOrder = false
     nodes.set(node.node, node)
   }
+  let later: ReadonlySet<string> = new Set()
   const listeners: ReportListener[] = []
   const waiting = new Set<Waiter>()
   const onMessage: MsgCallback<Msg> = (error, message) => {
@@ -62,13 +65,16 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
   }
   const status = (generation: number, cells: CellNames): NodeStatus =>
     statusOf(
-      all().filter((node) => node.live && cells.has(node.cell)),
+      all().filter((node) => node.live && cells.has(node.cell) && !later.has(node.node)),
       generation,
     )
   const behindNow = (generation: number, cells: CellNames): Set<string> => {
     const now = clock()
     const isBehind = (node: KnownNode) =>
-      cells.has(node.cell) && now - node.lastSeenAt <= liveForMs && !hasApplied(node, generation)
+      cells.has(node.cell) &&
+      !later.has(node.node) &&
+      now - node.lastSeenAt <= liveForMs &&
+      !hasApplied(node, generation)
     return new Set([...nodes.values()].filter(isBehind).map(({ node }) => node))
   }
 
@@ -86,7 +92,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
         }
         const waiter: Waiter = {
           reported(node) {
-            if (!cells.has(node.cell)) return
+            if (!cells.has(node.cell) || later.has(node.node)) return
             if (hasApplied(node, generation)) behind.delete(node.node)
             else behind.add(node.node)
             if (clock() - lookedAt >= lookForDeadMs) {
@@ -103,6 +109,9 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     onReport: (listener) => listeners.push(listener),
     remember(known) {
       for (const { live: _, ...node } of known) if (!nodes.has(node.node)) set(node)
+    },
+    setLater(names) {
+      later = names
     },
     listen(nats) {
       for (const subject of allReports) nats.subscribe(subject, { callback: onMessage })

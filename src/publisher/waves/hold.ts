@@ -1,0 +1,82 @@
+import { type ExpiringRules, kindOf, type PolicyRecord, type RecordKey } from '../../distribution/records.ts'
+import { openRecord, type TrustedKeys } from '../../distribution/signature.ts'
+import { inParallel } from '../../kernel/flow/in_parallel.ts'
+import { firstUuidOf, type Uuid } from '../../kernel/ids.ts'
+import type { NatsSink } from '../bucket/nats_sink.ts'
+import type { LockedDatabase } from '../database.ts'
+import type { Changed } from '../records/changed.ts'
+import { type Contents, joinRollouts, type Previous } from './rollout.ts'
+import type { SentGenerations } from './sent_generations.ts'
+
+type Parts = {
+  locked: Pick<LockedDatabase, 'unheld' | 'hold'>
+  natsSink: Pick<NatsSink, 'stored' | 'storedBlob' | 'confirmIntact'>
+  trustedKeys: () => Promise<TrustedKeys>
+  /** Resolves when the bucket has everything that was sent. */
+  isWritten: () => Promise<void>
+  sent: SentGenerations
+}
+
+/** Accounts of nodes' keys, and of what a comparison found to be gone, are no accounts. */
+const noAccount: Uuid = firstUuidOf(0)
+
+/**
+ * Assigns changes to rollouts, with what the first wave had before, as its bucket says. In the database before any node
+ * hears of the change, and once only: afterwards the bucket has the change.
+ */
+export function createHolding({ locked, natsSink, trustedKeys, isWritten, sent }: Parts) {
+  async function previousOf(keys: readonly RecordKey[]): Promise<Map<RecordKey, Previous>> {
+    const found = new Map<RecordKey, Previous>()
+    if (keys.length === 0) return found
+    await isWritten()
+    const trusted = await trustedKeys()
+    await inParallel(keys, 32, async (key) => {
+      found.set(key, await contentsOf(await natsSink.stored(key), key, trusted))
+    })
+    // Nothing is worth holding that comes from a bucket which has lost writes.
+    if (!(await natsSink.confirmIntact())) throw new Error('NATS has lost the contents of the buckets')
+    return found
+  }
+
+  /** Only what was sent last: someone who can write to NATS may have put an older version there, or removed it. */
+  async function contentsOf(text: string | undefined, key: RecordKey, trusted: TrustedKeys): Promise<Previous> {
+    const generation = sent.of(key)
+    if (generation === undefined) return 'unknown'
+    if (generation === 'gone') return { value: null, blobs: [] }
+    const record = text === undefined ? undefined : openRecord(text, trusted, key)
+    if (!record || 'fault' in record || record.generation !== generation) return 'unknown'
+    const { value, rules, expiring } = record
+    const names = kindOf(key) === 'policy' ? piecesOf(value as PolicyRecord | null, rules, expiring) : []
+    const blobs: Buffer[] = []
+    for (const name of names) {
+      const blob = await natsSink.storedBlob(name)
+      if (!blob) return 'unknown'
+      blobs.push(blob)
+    }
+    return { value, ...(rules && { rules }), ...(expiring && { expiring }), blobs } satisfies Contents
+  }
+
+  return async (
+    { after, settled }: { after: number; settled: number },
+    changed: readonly Changed[],
+    elsewhere: ReadonlySet<RecordKey>,
+  ): Promise<void> => {
+    const here = changed.filter(({ key, accountId }) => !elsewhere.has(key) && accountId !== noAccount)
+    const accounts = [...new Set(here.map(({ accountId }) => accountId))]
+    for (;;) {
+      const unheld = await locked.unheld(accounts)
+      const joining = joinRollouts(after, unheld)
+      const previous = await previousOf(joining.flatMap(({ keys }) => keys))
+      if (await locked.hold({ version: unheld.version, settled, joining, previous })) return
+    }
+  }
+}
+
+function piecesOf(
+  value: PolicyRecord | null,
+  rules: PolicyRecord | undefined,
+  expiring: ExpiringRules | undefined,
+): string[] {
+  const files = [value, rules, expiring?.list]
+  return [...new Set(files.flatMap((file) => file?.chunks ?? []))]
+}

@@ -1,0 +1,145 @@
+import { type Db, many, one, run } from '../../db/pool.ts'
+import { type SqlFragment, sql } from '../../db/sql.ts'
+import type { RecordKey } from '../../distribution/records.ts'
+import type { Uuid } from '../../kernel/ids.ts'
+import type { Cell } from '../../operations/placement.ts'
+import type { HeldRecords, Holding } from '../database.ts'
+import { type Contents, goesThroughWaves, type OpenRollout, type Previous, type Unheld } from './rollout.ts'
+import type { HeldKey } from './view.ts'
+
+export const beginRollouts = (db: Db, cell: Cell): Promise<void> =>
+  run(db, sql`update publisher_state set classified = greatest(classified, cursor) where cell_id = ${cell.id}`)
+
+type ChangeRow = { version: number; generation: number | null; account_id: Uuid; key: RecordKey }
+type RolloutRow = { id: number; account_id: Uuid; reached: number; open_until: number; keys: RecordKey[] }
+
+export async function unheldChanges(db: Db, cell: Cell, accounts: readonly Uuid[]): Promise<Unheld> {
+  // The version first: what is read after it may be newer, and then it is refused.
+  const rows = await many<ChangeRow>(
+    db,
+    sql`
+    select s.rollouts_version as version, o.generation, o.account_id, o.key
+    from publisher_state s left join outbox o
+      on o.generation > s.classified and o.cell_id is null and o.account_id = any(${accounts}::uuid[])
+    where s.cell_id = ${cell.id}`,
+  )
+  const changes = rows.flatMap(({ version: _, generation, ...row }) =>
+    generation !== null && goesThroughWaves(row.key) ? { generation, ...row } : [],
+  )
+  const version = rows[0]?.version ?? 0
+  if (changes.length === 0) return { version, changes, open: [] }
+  const open = await many<RolloutRow>(
+    db,
+    sql`
+    select r.id, r.account_id, r.reached, r.open_until,
+      array(select h.key from held_records h where h.rollout_id = r.id) as keys
+    from rollouts r
+    where r.cell_id = ${cell.id} and r.ended_at is null and r.account_id = any(${accounts}::uuid[]) order by r.id`,
+  )
+  return { version, changes, open: open.map(toOpenRollout) }
+}
+
+const toOpenRollout = ({ id, account_id, reached, open_until, keys }: RolloutRow): OpenRollout => ({
+  id,
+  accountId: account_id,
+  reached,
+  openUntil: open_until,
+  keys: new Set(keys),
+})
+
+/** One statement: the session is used by the publishers of other cells and waves too. */
+export async function holdRecords(
+  db: Db,
+  cell: Cell,
+  { version, settled, joining, previous }: Holding,
+): Promise<boolean> {
+  const [grown, made] = [
+    joining.filter(({ rollout }) => rollout !== undefined),
+    joining.filter(({ rollout }) => rollout === undefined),
+  ]
+  const held = joining.flatMap(({ rollout, accountId, keys }) => keys.map((key) => ({ rollout, accountId, key })))
+  const { done } = await one<{ done: number }>(
+    db,
+    sql`
+    with state as (
+      update publisher_state set classified = greatest(classified, ${settled})
+      where cell_id = ${cell.id} and rollouts_version = ${version} returning cell_id
+    ),
+    grown as (
+      update rollouts r set open_until = greatest(r.open_until, g.open_until), applied_at = null
+      from state, unnest(
+        ${grown.map(({ rollout }) => rollout ?? 0)}::bigint[], ${grown.map(({ openUntil }) => openUntil)}::bigint[]
+      ) as g (id, open_until)
+      where r.id = g.id
+    ),
+    made as (
+      insert into rollouts (cell_id, account_id, since, open_until)
+      select state.cell_id, m.* from state, unnest(
+        ${made.map(({ accountId }) => accountId)}::uuid[], ${made.map(({ since }) => since)}::bigint[],
+        ${made.map(({ openUntil }) => openUntil)}::bigint[]) as m
+      returning id, account_id
+    ),
+    kept as (
+      insert into held_records (rollout_id, key, contents)
+      select coalesce(h.rollout, made.id), h.key, h.contents
+      from state, unnest(
+        ${held.map(({ rollout }) => rollout ?? null)}::bigint[], ${held.map(({ accountId }) => accountId)}::uuid[],
+        ${held.map(({ key }) => key)}::text[], ${held.map(({ key }) => textOf(previous.get(key)))}::text[]
+      ) as h (rollout, account_id, key, contents) left join made on made.account_id = h.account_id
+      on conflict do nothing
+    )
+    select count(*) as done from state`,
+  )
+  return done > 0
+}
+
+function textOf(previous: Previous | undefined): string | null {
+  if (!previous || previous === 'unknown') return null
+  return JSON.stringify({ ...previous, blobs: previous.blobs.map((blob) => blob.toString('base64')) })
+}
+
+function previousOf(text: string | null): Previous {
+  if (text === null) return 'unknown'
+  const { blobs, ...contents } = JSON.parse(text) as Omit<Contents, 'blobs'> & { blobs: string[] }
+  return { ...contents, blobs: blobs.map((blob) => Buffer.from(blob, 'base64')) }
+}
+
+/** Of rollouts that the wave does not have, the first: what it changed was before what others changed. */
+const heldIn = (cell: Cell, wave: number): SqlFragment => sql`
+  held_records h join rollouts r on r.id = h.rollout_id
+  where r.cell_id = ${cell.id} and r.ended_at is null and r.reached < ${wave}::int`
+
+/** One statement, and so one moment: a change belongs to a rollout, or does not. */
+export async function heldRecords(db: Db, cell: Cell, wave: number, keys: readonly RecordKey[]): Promise<HeldRecords> {
+  const rows = await many<{ what: 'held' | 'changed' | 'lost'; key: RecordKey; contents: string | null }>(
+    db,
+    sql`
+    (select distinct on (h.key) 'held' as what, h.key, h.contents from ${heldIn(cell, wave)} and h.key = any(${keys}::text[])
+     order by h.key, r.id)
+    union all
+    select 'changed', o.key, null from outbox o, publisher_state s
+    where ${wave}::int > 0 and s.cell_id = ${cell.id} and o.generation > s.classified and o.cell_id is null
+      and o.key = any(${keys}::text[])
+    union all
+    (select 'lost', '', null from ${heldIn(cell, wave)} and h.contents is null limit 1)`,
+  )
+  const held = new Map(
+    rows.filter(({ what }) => what === 'held').map(({ key, contents }) => [key, previousOf(contents)]),
+  )
+  const changed = rows.filter(({ what, key }) => what === 'changed' && !held.has(key) && goesThroughWaves(key))
+  return {
+    held,
+    unsettled: new Set(changed.map(({ key }) => key)),
+    hasLost: rows.some(({ what }) => what === 'lost'),
+  }
+}
+
+export async function heldKeys(db: Db, cell: Cell, wave: number): Promise<HeldKey[]> {
+  const rows = await many<{ key: RecordKey; account_id: Uuid; is_gone: boolean }>(
+    db,
+    sql`
+    select distinct on (h.key) h.key, r.account_id, coalesce(h.contents::json ->> 'value' is null, false) and h.contents is not null as is_gone
+    from ${heldIn(cell, wave)} order by h.key, r.id`,
+  )
+  return rows.map(({ key, account_id, is_gone }) => ({ key, accountId: account_id, isGone: is_gone }))
+}

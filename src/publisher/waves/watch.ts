@@ -1,0 +1,67 @@
+import type { DbPool } from '../../db/pool.ts'
+import { laterWaves } from '../../fleet/node_store.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { Cell } from '../../operations/placement.ts'
+import { haltRollout, noteApplied, openRollouts, RolloutFault, releaseRollout, type StoredRollout } from './decide.ts'
+import { judge, type Verdict } from './judge.ts'
+
+type Parts = { db: DbPool; nodes: () => readonly EdgeNode[]; clock: Clock; log: Log }
+
+/** Looks once at what is on its way in these cells, and does what the judge says. Resolves to whether something is to be sent. */
+export async function watchRollouts({ db, nodes, clock, log }: Parts, cells: readonly Cell[]): Promise<boolean> {
+  let isToSend = false
+  let waves: ReadonlyMap<string, number> | undefined
+  for (const cell of cells) {
+    const rollouts = (await openRollouts(db, cell.id)).filter(({ is_first, reached }) => is_first && reached >= 0)
+    if (rollouts.length === 0) continue
+    waves ??= await laterWaves(db)
+    const known = waves
+    const inCell = nodes().filter((node) => node.cell === cell.name)
+    for (const rollout of rollouts) {
+      const inWave = inCell.filter(({ node }) => (known.get(node) ?? 0) === rollout.reached)
+      const verdict = verdictOf(rollout, inWave, clock())
+      await act({ db, log }, rollout, verdict)
+      isToSend ||= verdict.verdict === 'release' || verdict.verdict === 'halt'
+    }
+  }
+  return isToSend
+}
+
+export const verdictOf = (rollout: StoredRollout, nodes: readonly EdgeNode[], now: number): Verdict =>
+  judge(
+    {
+      reached: rollout.reached,
+      since: rollout.since,
+      openUntil: rollout.open_until,
+      appliedAs: Math.max(rollout.open_until, rollout.released_as),
+      keys: new Set(rollout.keys),
+      beganAt: Date.parse(rollout.moved_at),
+      appliedAt: rollout.applied_at === null ? null : Date.parse(rollout.applied_at),
+      sentUpTo: rollout.sent_up_to,
+      isUrgent: rollout.is_urgent,
+    },
+    nodes.map(({ node, live, lastSeenAt, applied, refusals }) => ({
+      name: node,
+      isLive: live,
+      lastSeenAt,
+      applied,
+      refusals,
+    })),
+    { now, soakMs: rollout.soak_seconds * 1_000 },
+  )
+
+async function act({ db, log }: Pick<Parts, 'db' | 'log'>, rollout: StoredRollout, verdict: Verdict): Promise<void> {
+  const { id, account, cell } = rollout
+  try {
+    if (verdict.verdict === 'applied') await noteApplied(db, rollout)
+    if (verdict.verdict === 'release') await releaseRollout(db, id, rollout.is_urgent ? 'all' : 'next')
+    if (verdict.verdict !== 'halt') return
+    await haltRollout(db, id, verdict)
+    log.error({ rollout: id, account, cell, reason: verdict.reason }, 'a rollout was halted')
+  } catch (error) {
+    // An operator was faster.
+    if (!(error instanceof RolloutFault)) throw error
+  }
+}

@@ -1,0 +1,24 @@
+import { type Db, many, maybeOne, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import type { Cell } from '../../operations/placement.ts'
+
+/** Those with more than one. */
+export const cellsWithWaves = (db: Db): Promise<Cell[]> =>
+  many<Cell>(db, sql`select id, name from cells where waves > 1 order by id`)
+
+/** Makes waves up to this one, if the cell has fewer. The publisher fills their buckets from the database. */
+export async function addWaves(tx: Db, cell: Cell, wave: number): Promise<boolean> {
+  const grown = await maybeOne(
+    tx,
+    sql`update cells set waves = ${wave + 1} where id = ${cell.id} and waves <= ${wave} returning id`,
+  )
+  if (!grown) return false
+  await run(
+    tx,
+    sql`
+    insert into wave_state (cell_id, wave, cursor)
+    select ${cell.id}, wave, settled_generation() from generate_series(1, ${wave}::int) as wave
+    on conflict do nothing`,
+  )
+  return true
+}
