@@ -4,7 +4,7 @@ import type { Uuid } from '../kernel/ids.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
 import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
-import type { Joining, Previous, Unheld } from './waves/rollout.ts'
+import type { Joining, Previous, Unassigned } from './waves/rollout.ts'
 import type { HeldKey } from './waves/view.ts'
 
 /** A bucket by when it was created, and its last acknowledged revision. */
@@ -36,7 +36,7 @@ export type LockedDatabase = {
   /** Before the first wave is published: what nodes of it had while the cell had no other wave is released. */
   beginRollouts: () => Promise<void>
   /** Of these accounts. */
-  unheld: (accounts: readonly Uuid[]) => Promise<Unheld>
+  unassigned: (accounts: readonly Uuid[]) => Promise<Unassigned>
   /** All of it, and that everything up to `settled` belongs to a rollout; or false if one was released or halted meanwhile. */
   hold: (holding: Holding) => Promise<boolean>
 }

@@ -15,7 +15,7 @@ import { compileRecords } from './records/compile.ts'
 import { noteExpiredRules } from './records/expiry.ts'
 import { living, recordsOf } from './records/living.ts'
 import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
-import { beginRollouts, heldKeys, heldRecords, holdRecords, unheldChanges } from './waves/store.ts'
+import { beginRollouts, heldKeys, heldRecords, holdRecords, unassignedChanges } from './waves/store.ts'
 
 /** The real database, for the publisher of each cell. */
 export function publisherDatabase(
@@ -124,6 +124,6 @@ const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined, wav
   ofWave: (other) => lockedDatabase(db, cell, secrets, other),
   waves: async () => (await one<{ waves: number }>(db, sql`select waves from cells where id = ${cell.id}`)).waves,
   beginRollouts: () => beginRollouts(db, cell),
-  unheld: (accounts) => unheldChanges(db, cell, accounts),
+  unassigned: (accounts) => unassignedChanges(db, cell, accounts),
   hold: (holding) => holdRecords(db, cell, holding),
 })

@@ -178,9 +178,9 @@ export const controls: Record<string, Broken> = {
     publisher: {
       database: withLocked((locked) =>
         inEachWave(locked, {
-          async unheld(accounts) {
+          async unassigned(accounts) {
             const { settled } = await locked.outboxAfter(0, 1)
-            const { changes, ...more } = await locked.unheld(accounts)
+            const { changes, ...more } = await locked.unassigned(accounts)
             return { ...more, changes: changes.filter(({ generation }) => generation <= settled) }
           },
         }),
@@ -192,8 +192,8 @@ export const controls: Record<string, Broken> = {
     publisher: {
       database: withLocked((locked) =>
         inEachWave(locked, {
-          async unheld(accounts) {
-            const { open, ...more } = await locked.unheld(accounts)
+          async unassigned(accounts) {
+            const { open, ...more } = await locked.unassigned(accounts)
             return { ...more, open: open.filter(({ reached }) => reached >= 0) }
           },
         }),
@@ -205,8 +205,8 @@ export const controls: Record<string, Broken> = {
     publisher: {
       database: withLocked((locked) =>
         inEachWave(locked, {
-          async unheld(accounts) {
-            const { open, ...more } = await locked.unheld(accounts)
+          async unassigned(accounts) {
+            const { open, ...more } = await locked.unassigned(accounts)
             return { ...more, open: open.map((rollout) => ({ ...rollout, openUntil: 0 })) }
           },
         }),

@@ -136,7 +136,7 @@ export function createPostgres(
         ask(() => {
           state.classified = Math.max(state.classified, position().cursor)
         }),
-      unheld: (accounts) =>
+      unassigned: (accounts) =>
         ask(() => ({
           version: state.version,
           changes: state.outbox.filter(

@@ -9,7 +9,7 @@ import { type Contents, joinRollouts, type Previous } from './rollout.ts'
 import type { SentGenerations } from './sent_generations.ts'
 
 type Parts = {
-  locked: Pick<LockedDatabase, 'unheld' | 'hold'>
+  locked: Pick<LockedDatabase, 'unassigned' | 'hold'>
   natsSink: Pick<NatsSink, 'stored' | 'storedBlob' | 'confirmIntact'>
   trustedKeys: () => Promise<TrustedKeys>
   /** Resolves when the bucket has everything that was sent. */
@@ -64,10 +64,10 @@ export function createHolding({ locked, natsSink, trustedKeys, isWritten, sent }
     const here = changed.filter(({ key, accountId }) => !elsewhere.has(key) && accountId !== noAccount)
     const accounts = [...new Set(here.map(({ accountId }) => accountId))]
     for (;;) {
-      const unheld = await locked.unheld(accounts)
-      const joining = joinRollouts(after, unheld)
+      const unassigned = await locked.unassigned(accounts)
+      const joining = joinRollouts(after, unassigned)
       const previous = await previousOf(joining.flatMap(({ keys }) => keys))
-      if (await locked.hold({ version: unheld.version, settled, joining, previous })) return
+      if (await locked.hold({ version: unassigned.version, settled, joining, previous })) return
     }
   }
 }

@@ -23,7 +23,7 @@ export type OpenRollout = {
 }
 
 /** Changes of an account that belong to no rollout yet. Some may not be settled: what was compiled may contain them. */
-export type Unheld = {
+export type Unassigned = {
   /** Differs after each release and halt. */
   readonly version: number
   readonly changes: readonly Pick<OutboxRow, 'generation' | 'account_id' | 'key'>[]
@@ -50,7 +50,7 @@ export const goesThroughWaves = (key: RecordKey): boolean => !kindsWithoutWaves.
  * outbox says. So everything of the account that is committed when it is sent belongs to the same rollout: a later wave
  * would otherwise get the one without what it refers to. `after`: up to where the first wave has everything.
  */
-export function joinRollouts(after: number, { changes, open }: Unheld): Joining[] {
+export function joinRollouts(after: number, { changes, open }: Unassigned): Joining[] {
   const joining: Joining[] = []
   for (const [accountId, own] of Map.groupBy(changes, ({ account_id }) => account_id)) {
     const rollouts = open.filter((rollout) => rollout.accountId === accountId).sort((a, b) => a.id - b.id)

@@ -4,7 +4,7 @@ import type { RecordKey } from '../../distribution/records.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import type { Cell } from '../../operations/placement.ts'
 import type { HeldRecords, Holding } from '../database.ts'
-import { type Contents, goesThroughWaves, type OpenRollout, type Previous, type Unheld } from './rollout.ts'
+import { type Contents, goesThroughWaves, type OpenRollout, type Previous, type Unassigned } from './rollout.ts'
 import type { HeldKey } from './view.ts'
 
 export const beginRollouts = (db: Db, cell: Cell): Promise<void> =>
@@ -13,7 +13,7 @@ export const beginRollouts = (db: Db, cell: Cell): Promise<void> =>
 type ChangeRow = { version: number; generation: number | null; account_id: Uuid; key: RecordKey }
 type RolloutRow = { id: number; account_id: Uuid; reached: number; open_until: number; keys: RecordKey[] }
 
-export async function unheldChanges(db: Db, cell: Cell, accounts: readonly Uuid[]): Promise<Unheld> {
+export async function unassignedChanges(db: Db, cell: Cell, accounts: readonly Uuid[]): Promise<Unassigned> {
   // The version first: what is read after it may be newer, and then it is refused.
   const rows = await many<ChangeRow>(
     db,
