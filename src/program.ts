@@ -68,10 +68,8 @@ async function main(args: string[]): Promise<number> {
       )
     case 'ip-restrictions':
       return releaseRestrictions(rest.slice(1))
-    case 'recover': {
-      const { values } = parseArgs({ args: rest, options: { account: { type: 'string', default: 'default' } } })
-      return (await import('./commands/operator/bootstrap.ts')).recover(await serveConfig(), values.account)
-    }
+    case 'recover':
+      return recover(rest)
     case 'signing-keys':
     case 'secrets':
     case 'edge-keys':
@@ -177,6 +175,11 @@ async function runDoctor(args: string[]): Promise<number> {
   const code = await doctor({ environment, service, output })
   // Not by returning: a server that does not answer would keep its connection, and this process, open.
   process.exit(code)
+}
+
+async function recover(args: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options: { account: { type: 'string', default: 'default' } } })
+  return (await import('./commands/operator/bootstrap.ts')).recover(await serveConfig(), values.account)
 }
 
 type Managed =

@@ -66,15 +66,6 @@ export async function findFleetNode(db: Db, name: string): Promise<FleetNode | u
   return row && toNode(row)
 }
 
-/** In which wave of the cell each node is, of those that are not in the first. */
-export async function laterWaves(db: Db): Promise<Map<string, number>> {
-  const rows = await many<{ name: string; wave: number }>(
-    db,
-    sql`select name, wave from fleet_nodes where wave > 0 and revoked_at is null`,
-  )
-  return new Map(rows.map(({ name, wave }) => [name, wave]))
-}
-
 /** Resolves to false when another node has the name. */
 export async function insertFleetNode(
   tx: Db,

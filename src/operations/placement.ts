@@ -75,7 +75,7 @@ async function noteMoves(tx: Db, accountId: Uuid, before: Cell[], after: Cell[])
   )
 }
 
-/** Of an account that leaves a cell: what nodes there have of it is deleted, and not as it was before a change. */
+/** When an account leaves a cell, its records there are deleted, and not as they were before a change. */
 async function dropRollouts(tx: Db, accountId: Uuid, before: Cell[], after: Cell[]): Promise<void> {
   const left = before.map(({ id }) => id).filter((id) => !after.some((cell) => cell.id === id))
   if (left.length === 0) return

@@ -4,8 +4,7 @@ import type { Uuid } from '../kernel/ids.ts'
 import type { OutboxRow } from '../operations/outbox.ts'
 import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
-import type { Joining, Previous, Unassigned } from './waves/rollout.ts'
-import type { HeldKey } from './waves/view.ts'
+import type { HeldKey, Joining, Previous, Unassigned } from './waves/rollout.ts'
 
 /** A bucket by when it was created, and its last acknowledged revision. */
 export type LastWrite = { created: string | null; revision: number }
@@ -35,7 +34,7 @@ export type LockedDatabase = {
   waves: () => Promise<number>
   /** Before the first wave is published: what nodes of it had while the cell had no other wave is released. */
   beginRollouts: () => Promise<void>
-  /** Of these accounts. */
+  /** What these accounts changed. */
   unassigned: (accounts: readonly Uuid[]) => Promise<Unassigned>
   /** All of it, and that everything up to `settled` belongs to a rollout; or false if one was released or halted meanwhile. */
   hold: (holding: Holding) => Promise<boolean>
@@ -45,7 +44,7 @@ export type HeldRecords = {
   readonly held: ReadonlyMap<RecordKey, Previous>
   /** A change of these is committed, and belongs to no rollout yet. */
   readonly unsettled: ReadonlySet<RecordKey>
-  /** Of some record, whichever, it is unknown what the wave is to have. */
+  /** For some record, it is unknown what the wave is to have. */
   readonly hasLost: boolean
 }
 

@@ -61,7 +61,7 @@ export function publisherDatabase(
   return ofWave
 }
 
-/** Of a cell with one wave, and of the first of several, it is where it was before there were waves. */
+/** The state of the first wave is where it was before there were waves. */
 const stateOf = (wave = 0) => (wave === 0 ? sql`publisher_state` : sql`wave_state`)
 const isStateOf = (cell: Cell, wave = 0) =>
   wave === 0 ? sql`cell_id = ${cell.id}` : sql`(cell_id, wave) = (${cell.id}, ${wave})`

@@ -203,7 +203,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   const reconciling = { ...context, findPolicyVersion: policyVersions.fromRules }
   const live = createLiveRecords()
   const until = AbortSignal.any([signal, over.signal])
-  /** Of a cell with one wave, the tables themselves. */
+  /** The tables themselves in a cell with one wave. */
   const ofWave = { database: tables, wave: wave ?? 0, timing, signal: until }
   const database = wave === undefined ? tables : viewOfWave(ofWave)
   const reconciler = createReconciler(

@@ -102,7 +102,7 @@ test('a halted change is taken back from the first wave, the second never has it
   const generation = denied.headers.get('service-generation')
   const { body } = await bob.client('GET', `/generations/${generation}`)
   assert.match(JSON.stringify(body), /a rollout was halted: a test/)
-  // Of another account.
+  // Another account does not wait.
   await answers(second, carol, 200)
   // What it changes meanwhile waits too.
   await bob.client('PATCH', bob.edge.uri, { hostports: ['bob2.example:443'] })

@@ -7,7 +7,7 @@ import { defaultCell, isPlacementKey, placementKey } from '../../src/operations/
 import type { LockedDatabase, PublisherDatabase, Reasons } from '../../src/publisher/database.ts'
 import type { Compiled } from '../../src/publisher/records/compile.ts'
 import { goesThroughWaves } from '../../src/publisher/waves/rollout.ts'
-import { createRollouts, type Rollout } from './rollouts.ts'
+import { copyOf, createRollouts, type Rollout } from './rollouts.ts'
 import type { Process, Scheduler } from './scheduler.ts'
 
 /** What stands in the tables of one thing. */
@@ -266,7 +266,7 @@ export function createPostgres(
     heldKeys: (other) => query(process, () => rollouts.heldKeys(other)),
   })
 
-  /** Of an operator, or of the judge: holds nothing that accounts wait for. */
+  /** The operator or the judge decides, and holds nothing that accounts wait for. */
   function decide(what: string, work: (generation: number) => boolean, isNow: boolean): void {
     if (scheduler.now() < downUntil) return
     running.add(++lastGeneration)
@@ -405,16 +405,5 @@ export function createPostgres(
 }
 export type Postgres = ReturnType<typeof createPostgres>
 
-const copyOf = (state: State): State => ({
-  ...state,
-  things: new Map(state.things),
-  outbox: [...state.outbox],
-  positions: state.positions.map((position) => ({ ...position })),
-  rollouts: state.rollouts.map((rollout) => ({ ...rollout, previous: new Map(rollout.previous) })),
-  past: new Map([...state.past].map(([account, past]) => [account, [...past]])),
-  allowed: state.allowed.map((allowed) => new Map(allowed)),
-  withheld: new Map(state.withheld),
-  elsewhere: new Set(state.elsewhere),
-})
 const withoutValues = (writes: Writes): Writes => new Map([...writes.keys()].map((key) => [key, null]))
 const byGeneration = (a: OutboxRow, b: OutboxRow): number => a.generation - b.generation

@@ -1,7 +1,6 @@
 import type { RecordKey } from '../../src/distribution/records.ts'
 import type { Uuid } from '../../src/kernel/ids.ts'
-import type { Joining, Previous } from '../../src/publisher/waves/rollout.ts'
-import type { HeldKey } from '../../src/publisher/waves/view.ts'
+import type { HeldKey, Joining, Previous } from '../../src/publisher/waves/rollout.ts'
 import type { State, Thing, Writes } from './postgres.ts'
 
 export type Rollout = {
@@ -25,7 +24,7 @@ export function createRollouts(
   onCommit: (wave: number, generation: number, writes: Writes) => void,
 ) {
   let lastId = 0
-  /** Of these, NATS had lost what they were when they changed: a wave may keep what it has of them. */
+  /** NATS had lost what these were when they changed: a wave may keep what it has of them. */
   const lost = new Set<RecordKey>()
   const byId = () => [...state().rollouts].sort((a, b) => a.id - b.id)
   const of = (accountId: Uuid) => byId().filter((rollout) => rollout.accountId === accountId)
@@ -142,3 +141,15 @@ export function createRollouts(
     },
   }
 }
+
+export const copyOf = (state: State): State => ({
+  ...state,
+  things: new Map(state.things),
+  outbox: [...state.outbox],
+  positions: state.positions.map((position) => ({ ...position })),
+  rollouts: state.rollouts.map((rollout) => ({ ...rollout, previous: new Map(rollout.previous) })),
+  past: new Map([...state.past].map(([account, past]) => [account, [...past]])),
+  allowed: state.allowed.map((allowed) => new Map(allowed)),
+  withheld: new Map(state.withheld),
+  elsewhere: new Set(state.elsewhere),
+})

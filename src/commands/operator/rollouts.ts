@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import type { Config } from '../../config/config.ts'
 import type { DbPool } from '../../db/pool.ts'
+import { recordFleetEvent } from '../../fleet/node_store.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
 import { toId } from '../../kernel/ids.ts'
 import {
@@ -35,18 +36,21 @@ async function perform(db: DbPool, verb: string, args: string[]): Promise<number
     case 'halt': {
       const { id, reason } = decision(verb, args)
       await haltRollout(db, id, { reason })
+      await note(db, `${id} halted: ${reason}`)
       console.log(`Rollout ${id} is halted: nodes that had its changes get back what they had before`)
       return 0
     }
     case 'resume': {
       const { id, reason } = decision(verb, args)
       await resumeRollout(db, id, { reason })
+      await note(db, `${id} watched again: ${reason}`)
       console.log(`Nodes of the first wave get the changes of rollout ${id} again, and are watched`)
       return 0
     }
     case 'release': {
       const { id, reason } = decision(verb, args)
       await resumeRollout(db, id, { reason, isUrgent: true })
+      await note(db, `${id} to be released without a watch: ${reason}`)
       console.log(`Rollout ${id} is released to all waves as soon as the first has it`)
       return 0
     }
@@ -55,6 +59,9 @@ async function perform(db: DbPool, verb: string, args: string[]): Promise<number
       return 2
   }
 }
+
+const note = (db: DbPool, detail: string): Promise<void> =>
+  recordFleetEvent(db, { operation: 'rollout_decided', detail })
 
 function decision(verb: string, args: string[]): { id: number; reason: string } {
   const { values, positionals } = parseArgs({ args, options: { reason: { type: 'string' } }, allowPositionals: true })

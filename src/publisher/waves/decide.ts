@@ -2,7 +2,6 @@ import { type Db, type DbPool, many, maybeOne, run } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
 import type { RecordKey } from '../../distribution/records.ts'
-import { recordFleetEvent } from '../../fleet/node_store.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { type Waves, writeOutbox } from '../../operations/outbox.ts'
 import type { Evidence } from './judge.ts'
@@ -146,7 +145,6 @@ export const haltRollout = (
       keys.map(({ key }) => key),
       { from: 0, to: reached },
     )
-    await recordFleetEvent(tx, { operation: 'rollout_decided', detail: `${id} halted: ${reason}` })
   })
 
 /**
@@ -167,8 +165,6 @@ export const resumeRollout = (
       update rollouts set is_urgent = ${isUrgent}, reason = ${reason}, state = 'watching',
         reached = greatest(reached, 0) where id = ${id}`,
     )
-    const what = isUrgent ? 'to be released without a watch' : 'watched again'
-    await recordFleetEvent(tx, { operation: 'rollout_decided', detail: `${id} ${what}: ${reason}` })
     if (reached >= 0) return
     const generation = await send(tx, rollout, keys, { from: 0, to: 0 })
     await run(

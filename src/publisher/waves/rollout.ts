@@ -68,3 +68,5 @@ export function joinRollouts(after: number, { changes, open }: Unassigned): Join
   }
   return joining
 }
+
+export type HeldKey = { readonly key: RecordKey; readonly accountId: Uuid; readonly isGone: boolean }

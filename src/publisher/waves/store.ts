@@ -4,8 +4,14 @@ import type { RecordKey } from '../../distribution/records.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import type { Cell } from '../../operations/placement.ts'
 import type { HeldRecords, Holding } from '../database.ts'
-import { type Contents, goesThroughWaves, type OpenRollout, type Previous, type Unassigned } from './rollout.ts'
-import type { HeldKey } from './view.ts'
+import {
+  type Contents,
+  goesThroughWaves,
+  type HeldKey,
+  type OpenRollout,
+  type Previous,
+  type Unassigned,
+} from './rollout.ts'
 
 export const beginRollouts = (db: Db, cell: Cell): Promise<void> =>
   run(db, sql`update publisher_state set classified = greatest(classified, cursor) where cell_id = ${cell.id}`)
@@ -104,7 +110,7 @@ function previousOf(text: string | null): Previous {
   return { ...contents, blobs: blobs.map((blob) => Buffer.from(blob, 'base64')) }
 }
 
-/** Of rollouts that the wave does not have, the first: what it changed was before what others changed. */
+/** The first of the rollouts that the wave does not have: what it changed was before what others changed. */
 const heldIn = (cell: Cell, wave: number): SqlFragment => sql`
   held_records h join rollouts r on r.id = h.rollout_id
   where r.cell_id = ${cell.id} and r.ended_at is null and r.reached < ${wave}::int`

@@ -1,5 +1,4 @@
 import { kindOf, type RecordKey } from '../../distribution/records.ts'
-import type { Uuid } from '../../kernel/ids.ts'
 import { type Timing, wait } from '../../kernel/timing.ts'
 import type { PublisherDatabase } from '../database.ts'
 import type { Changed } from '../records/changed.ts'
@@ -63,5 +62,3 @@ function overlaid(
   }
   return result
 }
-
-export type HeldKey = { readonly key: RecordKey; readonly accountId: Uuid; readonly isGone: boolean }

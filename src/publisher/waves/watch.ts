@@ -1,11 +1,11 @@
 import type { DbPool } from '../../db/pool.ts'
-import { laterWaves } from '../../fleet/node_store.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Cell } from '../../operations/placement.ts'
 import { haltRollout, noteApplied, openRollouts, RolloutFault, releaseRollout, type StoredRollout } from './decide.ts'
 import { judge, type Verdict } from './judge.ts'
+import { laterWaves } from './waves.ts'
 
 type Parts = { db: DbPool; nodes: () => readonly EdgeNode[]; clock: Clock; log: Log }
 

@@ -22,3 +22,12 @@ export async function addWaves(tx: Db, cell: Cell, wave: number): Promise<boolea
   )
   return true
 }
+
+/** In which wave of the cell each node is, of those that are not in the first. */
+export async function laterWaves(db: Db): Promise<Map<string, number>> {
+  const rows = await many<{ name: string; wave: number }>(
+    db,
+    sql`select name, wave from fleet_nodes where wave > 0 and revoked_at is null`,
+  )
+  return new Map(rows.map(({ name, wave }) => [name, wave]))
+}
