@@ -7,36 +7,15 @@ import { defaultCell, isPlacementKey, placementKey } from '../../src/operations/
 import type { LockedDatabase, PublisherDatabase, Reasons } from '../../src/publisher/database.ts'
 import type { Compiled } from '../../src/publisher/records/compile.ts'
 import { goesThroughWaves } from '../../src/publisher/waves/rollout.ts'
-import { copyOf, createRollouts, type Rollout } from './rollouts.ts'
+import { copyOf, createRollouts } from './rollouts.ts'
 import type { Process, Scheduler } from './scheduler.ts'
+import type { Position, Row, State } from './state.ts'
 
 /** What stands in the tables of one thing. */
 export type Thing = { accountId: Uuid; value: RecordValue; blobs: Buffer[] }
 /** Null: it is deleted. */
 export type Writes = ReadonlyMap<RecordKey, Thing | null>
 
-/** The position of a publisher in a wave. */
-type Position = { cursor: number; created: string | null; revision: number; resendBelow: number }
-/** Changes that accounts made are for all waves, as rollouts let them; the rest is for some. */
-type Row = OutboxRow & { isChange: boolean; waves?: readonly [from: number, to: number] }
-
-export type State = {
-  things: Map<RecordKey, Thing>
-  outbox: Row[]
-  /** By wave. */
-  positions: Position[]
-  rollouts: Rollout[]
-  /** Up to where every change belongs to a rollout, or did. */
-  classified: number
-  version: number
-  /** Everything that each account had, by generation. */
-  past: Map<Uuid, { generation: number; things: Map<RecordKey, Thing> }[]>
-  /** By wave and account: the last change that it may have. */
-  allowed: Map<Uuid, number>[]
-  withheld: Map<RecordKey, string>
-  /** Accounts that are placed in another cell. */
-  elsewhere: Set<Uuid>
-}
 const skipped = 1_000_000_000
 /** How long a standby waits before it asks for the lock again. */
 const askAgainMs = 1_000

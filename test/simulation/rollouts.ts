@@ -1,7 +1,8 @@
 import type { RecordKey } from '../../src/distribution/records.ts'
 import type { Uuid } from '../../src/kernel/ids.ts'
 import type { HeldKey, Joining, Previous } from '../../src/publisher/waves/rollout.ts'
-import type { State, Thing, Writes } from './postgres.ts'
+import type { Thing, Writes } from './postgres.ts'
+import type { State } from './state.ts'
 
 export type Rollout = {
   id: number
