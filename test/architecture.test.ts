@@ -350,6 +350,7 @@ test('the length of a function is found in every form it can take', () => {
 
 /** Tests wait with `poll`: a fixed time is too short on a busy machine and wasted on a quiet one. */
 const mayUseTimers: Record<string, string> = {
+  'src/commands/log.test.ts': 'is a process that goes on writing',
   'test/harness/poll.ts': 'the one place where tests wait',
   'test/harness/control_plane.ts': 'kills a process that does not end',
   'test/harness/edge.ts': 'gives up on a node that does not start',

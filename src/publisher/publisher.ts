@@ -19,8 +19,7 @@ import type { Compiled } from './records/compile.ts'
 import { createPolicyVersions } from './records/policy_versions.ts'
 import { CannotSign } from './signing_keys.ts'
 import { createWake } from './wake.ts'
-import { createHolding } from './waves/hold.ts'
-import { openSentGenerations } from './waves/sent_generations.ts'
+import { openFirstWave } from './waves/hold.ts'
 import { viewOfWave } from './waves/view.ts'
 import { openWithheld } from './withheld.ts'
 
@@ -187,64 +186,51 @@ type WaveParts = Omit<Parts, 'channels' | 'suspicions'> & {
   wave: number | undefined
 }
 
-async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSignal): Promise<void> {
-  const { database: tables, channels, nats, buckets, timing, log, metrics, context, suspicions, wave, waves } = parts
-  const clock = timing.now
+/** Nodes keep what the bucket lacks, as long as nothing says that it does not exist. */
+const keepingAll: Partial<Progress> = { floor: 0, live: undefined }
+
+async function openSink({ database, channels, nats, buckets, log }: WaveParts, locked: LockedDatabase) {
   const { cursor, created, revision } = await locked.state()
   const onNewer = (key: string) => log.warn({ key }, newerInBucket)
-  const fence = { loadTrustedKeys: tables.trustedKeys, confirmLock: locked.state, onNewer }
+  const fence = { loadTrustedKeys: database.trustedKeys, confirmLock: locked.state, onNewer }
   const natsSink = await openNatsSink(nats, buckets, channels, { created, revision }, fence)
   await locked.noteBucket(natsSink.bucketCreated)
+  return { cursor, natsSink }
+}
+
+async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSignal): Promise<void> {
+  const { database: tables, nats, timing, log, metrics, context, suspicions, wave, waves } = parts
+  const { cursor, natsSink } = await openSink(parts, locked)
   const bucketWriter = createBucketWriter(natsSink, timing, locked.moveCursor)
   const wake = createWake(nats, timing)
   const over = new AbortController()
-  const policyVersions = createPolicyVersions(maxVersionBytes)
+  const { current: findPolicyVersion, fromRules } = createPolicyVersions(maxVersionBytes)
   const withheld = await openWithheld(locked, metrics.heldBack)
-  const reconciling = { ...context, findPolicyVersion: policyVersions.fromRules }
   const live = createLiveRecords()
   const until = AbortSignal.any([signal, over.signal])
   /** The tables themselves in a cell with one wave. */
   const ofWave = { database: tables, wave: wave ?? 0, timing, signal: until }
   const database = wave === undefined ? tables : viewOfWave(ofWave)
-  const reconciler = createReconciler(
-    { database, natsSink, timing, log, context: reconciling, onCompared: withheld.noteComparison, live },
-    until,
-  )
-  const stopLooking = watchBucketIdentity(timing, natsSink, bucketWriter.fail, async () => {
-    // Without an answer the session has ended, or the next look gets one.
-    const found = await locked.waves().catch(() => waves)
-    if (found !== waves) bucketWriter.fail(new Error('the cell has other waves now'))
-  })
+  const compared = { context: { ...context, findPolicyVersion: fromRules }, onCompared: withheld.noteComparison, live }
+  const reconciler = createReconciler({ database, natsSink, timing, log, ...compared }, until)
+  const stopLooking = watchBucketAndWaves({ timing, natsSink, locked, waves, fail: bucketWriter.fail })
   let sent = cursor
   /** Up to where the outbox has been read. It is ahead of `sent` by changes that were for other cells. */
   let read = cursor
   let sentAt = timing.elapsed()
-  let lastExpiry = clock()
-  const generations = wave === 0 ? await openSentGenerations(natsSink, await tables.trustedKeys()) : undefined
-  const hold =
-    generations &&
-    createHolding({
-      locked,
-      natsSink,
-      sent: generations,
-      trustedKeys: tables.trustedKeys,
-      async isWritten() {
-        // Not waited for its end: it goes on for a minute after the bucket was lost, and says so meanwhile.
-        for (bucketWriter.check(); !bucketWriter.isIdle(); bucketWriter.check()) {
-          await wait(timing, writtenEveryMs, until)
-          until.throwIfAborted()
-        }
-      },
-    })
+  let lastExpiry = timing.now()
+  const { trustedKeys } = tables
+  const isWritten = () => waitUntilWritten(bucketWriter, timing, until)
+  const first = wave === 0 ? await openFirstWave({ locked, natsSink, trustedKeys, isWritten }) : undefined
   /** The first of several waves assigns what it is about to send to rollouts. */
-  const databaseFor = (batch: { after: number; settled: number }): PublisherDatabase =>
-    hold ? viewOfWave({ ...ofWave, hold: (...found) => hold(batch, ...found) }) : database
+  const databaseFor = (batch: Rows & { after: number }): PublisherDatabase =>
+    first ? viewOfWave({ ...ofWave, hold: (...found) => first.hold(batch, ...found) }) : database
   try {
     while (!signal.aborted) {
       bucketWriter.check()
       const signer = await locked.signer()
-      if (reconciler.isCompleteAt(signer.keyId, read)) generations?.complete(live.generations)
-      const now = clock()
+      if (reconciler.isCompleteAt(signer.keyId, read)) first?.sent.complete(live.generations)
+      const now = timing.now()
       if (!wave) await database.noteExpiredRules(lastExpiry, now)
       lastExpiry = now
       const batch = await nextBatch(database, locked, read)
@@ -259,25 +245,16 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
         await wake.wait(lookEveryMs, signal)
         continue
       }
-      const { compiled, unavailable } = await compileRows(
-        databaseFor({ after: read, settled }),
-        { rows, after: read, settled },
-        now,
-        {
-          ...context,
-          maxMessageBytes: natsSink.maxMessageBytes(),
-          findPolicyVersion: policyVersions.current,
-        },
-      )
+      const found = { rows, after: read, settled }
+      const compiling = { ...context, maxMessageBytes: natsSink.maxMessageBytes(), findPolicyVersion }
+      const { compiled, unavailable } = await compileRows(databaseFor(found), found, now, compiling)
       await withheld.note(rows, unavailable)
       read = settled
       if (compiled.length === 0 && unavailable.size === 0 && !isDue) continue
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
-      noteSent([live.sent, generations?.note], compiled, rows)
+      noteSent([live.sent, first?.sent.note], compiled, rows)
       const complete = reconciler.completeAt(signer.keyId, settled)
-      // Nodes keep what the bucket lacks, as long as nothing says that it does not exist.
-      if (wave !== undefined && (await tables.held(wave, [])).hasLost)
-        Object.assign(complete, { floor: 0, live: undefined })
+      if (wave !== undefined && (await tables.held(wave, [])).hasLost) Object.assign(complete, keepingAll)
       const progress = { after: sent, settled, bucket: natsSink.bucketCreated, ...complete }
       const sealed = sealBatch(compiled, rows, progress, signer)
       natsSink.announce(sealed)
@@ -299,16 +276,33 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   }
 }
 
-/** NATS may lose its data without dropping connections. Writes to the lost buckets would then fail. */
-function watchBucketIdentity(
+/** Not until its end: it goes on for a minute after the bucket was lost, and says so meanwhile. */
+async function waitUntilWritten(
+  writer: ReturnType<typeof createBucketWriter>,
   timing: Timing,
-  natsSink: NatsSink,
-  fail: (error: Error) => void,
-  lookFurther: () => Promise<void>,
-): Stop {
+  until: AbortSignal,
+): Promise<void> {
+  for (writer.check(); !writer.isIdle(); writer.check()) {
+    await wait(timing, writtenEveryMs, until)
+    until.throwIfAborted()
+  }
+}
+
+type Looked = {
+  timing: Timing
+  natsSink: NatsSink
+  locked: LockedDatabase
+  waves: number
+  fail: (error: Error) => void
+}
+
+/** NATS may lose its data without dropping connections. Writes to the lost buckets would then fail. */
+function watchBucketAndWaves({ timing, natsSink, locked, waves, fail }: Looked): Stop {
   return timing.every(bucketLookEveryMs, async () => {
     if (!(await natsSink.isIntact())) fail(new Error('NATS has lost the contents of the buckets'))
-    await lookFurther()
+    // Without an answer the session has ended, or the next look gets one.
+    const found = await locked.waves().catch(() => waves)
+    if (found !== waves) fail(new Error('the cell has other waves now'))
   })
 }
 

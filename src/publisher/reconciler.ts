@@ -57,14 +57,8 @@ export function createReconciler(
       const compiling = { ...notingUnavailable(context, withheld), maxMessageBytes: natsSink.maxMessageBytes() }
       const about = { context: compiling, live: comparison, suspects: [...suspects] }
       suspects.clear()
-      const { healed, removed, generation, floor, heldBack } = await reconcile(
-        database,
-        natsSink,
-        keyId,
-        timing.now(),
-        signal,
-        about,
-      )
+      const found = await reconcile(database, natsSink, keyId, timing.now(), signal, about)
+      const { healed, removed, generation, floor, heldBack } = found
       comparison.end()
       compared = { keyId, generation, floor, isSaid: false }
       if (isSuspicion) suspicionWaitMs = healed + removed > 0 ? shortestWaitMs : Math.min(suspicionWaitMs * 2, everyMs)

@@ -6,25 +6,30 @@ import type { NatsSink } from '../bucket/nats_sink.ts'
 import type { LockedDatabase } from '../database.ts'
 import type { Changed } from '../records/changed.ts'
 import { type Contents, joinRollouts, type Previous } from './rollout.ts'
-import type { SentGenerations } from './sent_generations.ts'
+import { openSentGenerations, type SentGenerations } from './sent_generations.ts'
 
 type Parts = {
   locked: Pick<LockedDatabase, 'unassigned' | 'hold'>
-  natsSink: Pick<NatsSink, 'stored' | 'storedBlob' | 'confirmIntact'>
+  natsSink: Pick<NatsSink, 'contents' | 'stored' | 'storedBlob' | 'confirmIntact'>
   trustedKeys: () => Promise<TrustedKeys>
   /** Resolves when the bucket has everything that was sent. */
   isWritten: () => Promise<void>
-  sent: SentGenerations
 }
 
 /** Accounts of nodes' keys, and of what a comparison found to be gone, are no accounts. */
 const noAccount: Uuid = firstUuidOf(0)
 
+/** What the first of several waves needs beside the others. */
+export async function openFirstWave(parts: Parts) {
+  const sent = await openSentGenerations(parts.natsSink, await parts.trustedKeys())
+  return { sent, hold: createHolding(parts, sent) }
+}
+
 /**
  * Assigns changes to rollouts, with what the first wave had before, as its bucket says. In the database before any node
  * hears of the change, and once only: afterwards the bucket has the change.
  */
-export function createHolding({ locked, natsSink, trustedKeys, isWritten, sent }: Parts) {
+function createHolding({ locked, natsSink, trustedKeys, isWritten }: Parts, sent: SentGenerations) {
   async function previousOf(keys: readonly RecordKey[]): Promise<Map<RecordKey, Previous>> {
     const found = new Map<RecordKey, Previous>()
     if (keys.length === 0) return found
