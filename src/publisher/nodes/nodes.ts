@@ -63,18 +63,15 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     isInOrder = true
     return [...nodes.values()].map((node) => ({ ...node, live: now - node.lastSeenAt <= liveForMs }))
   }
-  const status = (generation: number, cells: CellNames): NodeStatus =>
-    statusOf(
-      all().filter((node) => node.live && cells.has(node.cell) && !later.has(node.node)),
-      generation,
-    )
+  const isAsked = (node: KnownNode, cells: CellNames) => cells.has(node.cell) && !later.has(node.node)
+  const status = (generation: number, cells: CellNames): NodeStatus => {
+    const live = all().filter((node) => node.live && isAsked(node, cells))
+    return statusOf(live, generation)
+  }
   const behindNow = (generation: number, cells: CellNames): Set<string> => {
     const now = clock()
     const isBehind = (node: KnownNode) =>
-      cells.has(node.cell) &&
-      !later.has(node.node) &&
-      now - node.lastSeenAt <= liveForMs &&
-      !hasApplied(node, generation)
+      isAsked(node, cells) && now - node.lastSeenAt <= liveForMs && !hasApplied(node, generation)
     return new Set([...nodes.values()].filter(isBehind).map(({ node }) => node))
   }
 
@@ -92,13 +89,10 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
         }
         const waiter: Waiter = {
           reported(node) {
-            if (!cells.has(node.cell) || later.has(node.node)) return
+            if (!isAsked(node, cells)) return
             if (hasApplied(node, generation)) behind.delete(node.node)
             else behind.add(node.node)
-            if (clock() - lookedAt >= lookForDeadMs) {
-              behind = behindNow(generation, cells)
-              lookedAt = clock()
-            }
+            if (clock() - lookedAt >= lookForDeadMs) [behind, lookedAt] = [behindNow(generation, cells), clock()]
             if (behind.size === 0) finish()
           },
         }
