@@ -149,9 +149,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       ending.abort()
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.
       await waitAtMost(3_000, publishing)
-      await stopSaving()
-      await stopSavingHealth()
-      await stopWatching()
+      await Promise.all([stopSaving(), stopSavingHealth(), stopWatching()])
       await nats?.close()
     },
   }
