@@ -12,6 +12,7 @@ import { systemClock } from '../kernel/clock.ts'
 import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import type { Quotas } from '../kernel/quotas.ts'
 import { largestShares } from '../operations/quota.ts'
+import { countOpenRollouts } from '../publisher/waves/store.ts'
 import { acceptedNodeKeys } from '../resources/edge_nodes/store.ts'
 import { interval } from './interval.ts'
 
@@ -20,7 +21,7 @@ const [leastShare, maxShown] = [0.8, 50]
 
 type Shown = Pick<
   Metrics,
-  'showNewlyRefused' | 'showQuotaShares' | 'showNewestBackup' | 'showReadiness' | 'showNodeStates'
+  'showNewlyRefused' | 'showQuotaShares' | 'showNewestBackup' | 'showReadiness' | 'showNodeStates' | 'showRollouts'
 >
 
 /** For those who alert on metrics, and do not ask /readyz. */
@@ -64,6 +65,11 @@ export function showMinuteMetrics(
     interval(
       15_000,
       () => showNodeStates(db, edges, metrics),
+      () => {},
+    ),
+    interval(
+      15_000,
+      async () => metrics.showRollouts(await countOpenRollouts(db)),
       () => {},
     ),
     everyMinute('which addresses are newly refused', async () =>

@@ -108,6 +108,9 @@ test('a halted change is taken back from the first wave, the second never has it
   await bob.client('PATCH', bob.edge.uri, { hostports: ['bob2.example:443'] })
   await holdsFor(1_000, async () => (await status(first, { ...bob, host: 'bob2.example' })) !== 200)
 
+  const metrics = async () => (await fetch(`${fleet.origin}/metrics`)).text()
+  await poll(metrics, (text) => text.includes('gatehouse_rollouts{state="halted"} 1'))
+
   second.child.kill('SIGKILL')
   second = Object.assign(await fleet.startJoined(second.machine), { machine: second.machine })
   await answers(second, bob, 200)

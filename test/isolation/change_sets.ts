@@ -55,7 +55,7 @@ export const changeSetExpectations: Record<string, Expectation> = {
   },
   'change_sets.withdraw': { admin: 200, member: 200, path: id(changeSet), body: () => ({}) },
   'approval_policy.get': { admin: 200, member: 200 },
-  // No change needs approval, and none can be had with a single admin.
-  'approval_policy.replace': { admin: 200, member: 403, body: () => ({ required_for: [] }) },
+  // There is a single admin, who could have nothing approved.
+  'approval_policy.replace': { admin: 409, member: 403, body: () => ({ required_for: ['ip_policies'] }) },
   'change_sets.delete': { admin: 204, member: 204, path: id(changeSet) },
 }

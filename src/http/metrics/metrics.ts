@@ -9,6 +9,7 @@ import { type DomainMetrics, domainMetrics } from './domains.ts'
 import { type EdgeMetrics, edgeMetrics } from './edges.ts'
 import { type QuotaMetrics, quotaMetrics } from './quotas.ts'
 import { type ReadinessMetrics, readinessMetrics } from './readiness.ts'
+import { type RolloutMetrics, rolloutMetrics } from './rollouts.ts'
 
 /** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
 type EdgeRequestFate = 'kept' | 'dropped' | 'unknown' | 'refused'
@@ -57,7 +58,8 @@ export type Metrics = OwnMetrics &
   EdgeMetrics &
   BackupMetrics &
   ChangeSetMetrics &
-  ReadinessMetrics
+  ReadinessMetrics &
+  RolloutMetrics
 
 /** Keeps label cardinality low: operations and statuses, never accounts, addresses or ids. */
 export function createMetrics(version: string, busy: Busy): Metrics {
@@ -85,6 +87,7 @@ export function createMetrics(version: string, busy: Busy): Metrics {
     ...backupMetrics(registers),
     ...changeSetMetrics(registers),
     ...readinessMetrics(registers),
+    ...rolloutMetrics(registers),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   }

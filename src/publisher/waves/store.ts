@@ -16,6 +16,14 @@ import {
 export const beginRollouts = (db: Db, cell: Cell): Promise<void> =>
   run(db, sql`update publisher_state set classified = greatest(classified, cursor) where cell_id = ${cell.id}`)
 
+export const countOpenRollouts = (db: Db): Promise<{ watching: number; halted: number }> =>
+  one(
+    db,
+    sql`
+    select count(*) filter (where state = 'watching') as watching, count(*) filter (where state = 'halted') as halted
+    from rollouts where ended_at is null`,
+  )
+
 type ChangeRow = { version: number; generation: number | null; account_id: Uuid; key: RecordKey }
 type RolloutRow = { id: number; account_id: Uuid; reached: number; open_until: number; keys: RecordKey[] }
 
