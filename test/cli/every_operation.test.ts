@@ -55,6 +55,12 @@ const shownOf = (body: object) =>
     Object.entries(body).filter(([name, value]) => !/_ids?$|^cidr$|^token$/.test(name) && typeof value !== 'object'),
   )
 
+const exitOf: Readonly<Record<number, number>> = {
+  403: exits.notAllowed.code,
+  404: exits.notFound.code,
+  409: exits.refused.code,
+}
+
 describe('every operation does what it says', { concurrency: 3 }, () => {
   // A stream does not end by itself: test/cli/tail.test.ts follows one.
   for (const operation of operations.filter(({ streams }) => !streams)) {
@@ -68,7 +74,7 @@ describe('every operation does what it says', { concurrency: 3 }, () => {
       const typed = toTyped(body)
       const args = [...operation.words, ...positionals, ...typed.flags, '--output', 'json']
       const { code, stdout: printed, stderr } = await cli(args, typed)
-      assert.equal(code, expectation.admin === 404 ? exits.notFound.code : 0, stderr)
+      assert.equal(code, exitOf[expectation.admin] ?? 0, stderr)
       if (code !== 0) return
       if (expectation.admin === 204) {
         assert.equal(printed, '')
