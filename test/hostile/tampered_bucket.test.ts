@@ -24,17 +24,18 @@ test('a running node applies nothing of a batch when a record was withheld that 
   const sealed = (await installation.bucket.get(key))?.json<{ payload: string }>().payload ?? ''
   const { value, generation } = JSON.parse(sealed) as { value: RouteRecord; generation: number }
   const applied = async (): Promise<number> => (await admin('GET', '/edge_nodes')).body.edge_nodes[0].applied_generation
-  const after = await applied()
-  const settled = Math.max(after, generation) + 1
-  const opened = seal({ key, generation: settled, value: { ...value, policies: null } }, signer)
-  const announce = (progress: Partial<Progress>) => {
+  // From where the node is now: it may still be applying changes from before.
+  const announce = async (progress: Partial<Progress>) => {
+    const after = await applied()
+    const settled = Math.max(after, generation) + 1
+    const opened = seal({ key, generation: settled, value: { ...value, policies: null } }, signer)
     const said = { after, settled, digest: digestOf([opened]), ...progress }
     control.publish(defaultChannels.batches, JSON.stringify({ progress: seal(said, signer), records: [opened] }))
   }
   // Plain messages may be lost, so each is repeated until it has its effect.
   await poll(
-    () => {
-      announce({ live: 'a digest with another record' })
+    async () => {
+      await announce({ live: 'a digest with another record' })
       return statusOfNode(node)
     },
     ({ refusals }) => refusals.some(({ reason }: { reason: string }) => /one is missing or was replaced/.test(reason)),
@@ -49,7 +50,7 @@ test('a running node applies nothing of a batch when a record was withheld that 
   // Control: without a digest, as from an older publisher, the batch is taken for whole.
   await poll(
     async () => {
-      announce({ after: 0, settled: (await applied()) + 1 })
+      await announce({ after: 0 })
       return statusAt(node, 'deleted')
     },
     (status) => status === 200,
