@@ -25,6 +25,7 @@ const saidInProse: readonly RegExp[] = [
   /must be a path such as|must be a host name or an IP address, with|must be set unless add_prefix or host is/,
   /must be an http or https URL|must be a URL that begins with https/,
   /must be one or more certificates in PEM form/,
+  /must be a certificate in PEM form|Service-Reason must be 1 to 255 printable ASCII characters/,
   /must have two labels or more after|must have no other entry beside \*|must be false if a list has \*/,
   /must have at least one entry|must be without the default port|must take at most \d+ bytes in all|must not have a wildcard under/,
   /must be before until|can be minute for the last 24 hours only|is too short: at most/,

@@ -25,8 +25,8 @@ test('the test finds routes with fields', () => {
   assert.deepEqual(
     withoutFields.map(({ operation }) => operation),
     [
-      ...['reserved_domains.verify', 'change_sets.preview', 'change_sets.confirm', 'audit_events.revert'],
-      ...['change_sets.revert', 'webhook_destinations.test'],
+      ...['reserved_domains.verify', 'change_sets.preview', 'change_sets.confirm', 'change_sets.withdraw'],
+      ...['audit_events.revert', 'change_sets.revert', 'webhook_destinations.test'],
     ],
   )
 })

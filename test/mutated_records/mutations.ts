@@ -53,7 +53,7 @@ const sound: Record<string, readonly Wrong[]> = {
   // A deletion.
   ...Object.fromEntries(
     ['tcp', 'https', 'route', 'backend', 'weighted', 'failover', 'response', 'policy', 'restrictions']
-      .concat('certificate', 'recipient', 'challenge')
+      .concat('certificate', 'recipient', 'challenge', 'mutual_tls')
       .map((kind) => [`${kind}.value`, ['null']]),
   ),
   'tcp.value.hostports': listed,

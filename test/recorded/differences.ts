@@ -15,6 +15,7 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a route may allow encoded slashes', field: 'encoded_slashes', value: '"reject"' },
   { because: 'an edge may be served by some cells only', field: 'cells', value: 'null' },
   { because: 'a route may change the headers of responses', field: 'response_headers', value: 'null' },
+  { because: 'an edge may ask for client certificates', field: 'mutual_tls', value: 'null' },
   { because: 'a module for addresses may only warn', field: 'mode', value: '"enforce"' },
   ...Object.entries(moduleSamples).map(([field, { because }]) => ({ because, field, value: 'null' })),
   { because: 'a resource says how it is', field: 'status', value: '{"state":[^}]*}' },
