@@ -53,7 +53,10 @@ async function previewed(plane: Pick<ControlPlane, 'db' | 'newAccount'>, tcpPort
 }
 
 test(`for ${printed(changes)} random changes, the preview names exactly those who are refused or let in after it`, async () => {
-  const counts = await previewed(shared, await shared.freshTcpPort(), changes)
+  let counts = await previewed(shared, await shared.freshTcpPort(), changes)
+  // By chance, a few changes may refuse no one and let no one in.
+  for (let more = 0; more < 5 && counts.refused + counts.allowed === 0; more++)
+    counts = await previewed(shared, await shared.freshTcpPort(), changes)
   console.log(counts)
   assert.ok(counts.refused + counts.allowed > 0)
 })
