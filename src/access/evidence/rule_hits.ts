@@ -1,9 +1,10 @@
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, type DbPool, maybeOne, run } from '../../db/pool.ts'
+import { type Db, type DbPool, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
+import { takeBatch } from './reported_batches.ts'
 
 /** What became of what a rule decided. `warned`: its restriction is not enforced. */
 export const ruleOutcomes = ['allowed', 'refused', 'warned'] as const
@@ -27,39 +28,16 @@ export const daysKept = 31
 export const addRuleHits = (pool: DbPool, hits: readonly RuleHits[]): Promise<void> =>
   transaction(pool, (tx) => writeRuleHits(tx, hits))
 
-/** The senders of one node that are remembered. An agent is another one after a start without its own notes. */
-const sendersKept = 10
-
 export type RuleHitBatch = { node: string; sender: Uuid; batch: number; hits: readonly RuleHits[] }
 
-/**
- * Adds what a node counted, once, however often it sends it: batches of one sender have ascending numbers. Resolves to
- * false when it was there before.
- */
+/** Adds what a node counted, once. Resolves to false when it was there before. */
 export const addReportedRuleHits = (
   pool: DbPool,
   { node, sender, batch, hits }: RuleHitBatch,
   now: number,
 ): Promise<boolean> =>
   transaction(pool, async (tx) => {
-    const added = await maybeOne<{ is_new: boolean }>(
-      tx,
-      sql`
-      insert into ip_rule_hit_batches as b (node, sender, batch, received_at)
-      values (${node}, ${sender}, ${batch}, ${rfc3339(now)})
-      on conflict (node, sender) do update set batch = excluded.batch, received_at = excluded.received_at
-        where b.batch < excluded.batch
-      returning (xmax = 0) as is_new`,
-    )
-    if (!added) return false
-    // A stolen node can invent senders.
-    if (added.is_new)
-      await run(
-        tx,
-        sql`
-        delete from ip_rule_hit_batches where node = ${node} and sender <> ${sender} and sender not in (
-          select sender from ip_rule_hit_batches where node = ${node} order by received_at desc limit ${sendersKept})`,
-      )
+    if (!(await takeBatch(tx, sql`ip_rule_hit_batches`, { node, sender, batch }, now))) return false
     await writeRuleHits(tx, hits)
     return true
   })

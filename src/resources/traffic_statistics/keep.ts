@@ -1,5 +1,6 @@
+import { takeBatch } from '../../access/evidence/reported_batches.ts'
 import { deleteInBatches } from '../../db/batches.ts'
-import { type Db, type DbPool, many, maybeOne, run } from '../../db/pool.ts'
+import { type Db, type DbPool, many, run } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
 import type { ReportedTraffic, TrafficCount } from '../../distribution/traffic_report.ts'
@@ -13,8 +14,6 @@ const minutesKeptForMs = 25 * hourMs
 export const trafficDays = 90
 /** Rows of an account for an hour, besides one for each node. Beyond it, counts have no edge, route and backend. */
 export const maxRowsPerHour = 1_000
-/** The senders of one node that are remembered. An agent is another one after a start without its own notes. */
-const sendersKept = 10
 const latencyShift = 2 ** 40
 const none = '00000000-0000-0000-0000-000000000000' as Uuid
 
@@ -31,10 +30,7 @@ type Row = {
   latencies: readonly number[]
 }
 
-/**
- * Adds what a node counted, once, however often it sends it: batches of one sender have ascending numbers. Resolves to false
- * when it was there before.
- */
+/** Adds what a node counted, once. Resolves to false when it was there before. */
 export const keepTraffic = (
   pool: DbPool,
   node: string,
@@ -43,24 +39,7 @@ export const keepTraffic = (
   maxRows = maxRowsPerHour,
 ): Promise<boolean> =>
   transaction(pool, async (tx) => {
-    const added = await maybeOne<{ is_new: boolean }>(
-      tx,
-      sql`
-      insert into traffic_batches as b (node, sender, batch, received_at)
-      values (${node}, ${sender}, ${batch}, ${rfc3339(now)})
-      on conflict (node, sender) do update set batch = excluded.batch, received_at = excluded.received_at
-        where b.batch < excluded.batch
-      returning (xmax = 0) as is_new`,
-    )
-    if (!added) return false
-    // A stolen node can invent senders.
-    if (added.is_new)
-      await run(
-        tx,
-        sql`
-        delete from traffic_batches where node = ${node} and sender <> ${sender} and sender not in (
-          select sender from traffic_batches where node = ${node} order by received_at desc limit ${sendersKept})`,
-      )
+    if (!(await takeBatch(tx, sql`traffic_batches`, { node, sender, batch }, now))) return false
     if (lost > 0)
       await run(
         tx,
