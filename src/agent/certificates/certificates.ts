@@ -1,5 +1,6 @@
 import { type DeliveryKey, openForNode, openPrivateKey } from '../../distribution/delivery.ts'
 import {
+  type CertificateRecord,
   certificateContext,
   type EdgeRecord,
   kindOf,
@@ -12,7 +13,7 @@ import { isId } from '../../kernel/ids.ts'
 import type { NodeKey } from '../disk/node_key.ts'
 import type { Refusals } from '../refusals.ts'
 import { createMutualEdges, type MutualEdges } from './mutual_edges.ts'
-import { type Claim, createNameClaims } from './name_claims.ts'
+import { type Claim, createNameClaims, type NameClaims } from './name_claims.ts'
 import type { NameServer, ServedName } from './name_server.ts'
 import { createUncoveredNames } from './uncovered_names.ts'
 
@@ -35,7 +36,7 @@ const namesAtOnce = 50
  */
 export function createCertificates(parts: Parts) {
   const { known, names } = parts
-  const claims = createNameClaims(known)
+  const claims = createNameClaims<CertificateRecord>(known, ({ names }) => names)
   let taken = names.taken()
   const uncovered = createUncoveredNames(known, names, parts.clock)
   const mutual = createMutualEdges(known)
@@ -154,7 +155,7 @@ function createNotes({ known, refusals }: Pick<Parts, 'known' | 'refusals'>) {
 
 type Served = {
   mutual: MutualEdges
-  claims: ReturnType<typeof createNameClaims>
+  claims: NameClaims<CertificateRecord>
   names: Pick<NameServer, 'served'>
   taken: ReadonlyMap<string, string>
 }
@@ -186,7 +187,7 @@ function changedNames(before: ReadonlyMap<string, string>, after: ReadonlyMap<st
   return before === after ? new Set() : new Set(before.keys()).symmetricDifference(new Set(after.keys()))
 }
 
-/** Of HTTPS edges themselves. */
+/** The records of an HTTPS edge itself, not of its routes. */
 export const isOfEdges = (key: RecordKey): boolean => kindOf(key) === 'https' || kindOf(key) === 'mutual_tls'
 
 const wildcardOf = (name: string): string => (name.startsWith('*.') ? '' : `*${name.slice(name.indexOf('.'))}`)
@@ -204,7 +205,7 @@ async function operatorsPem(touched: Iterable<string>, { names, mutual, taken }:
 }
 
 type Deciding = Parts & {
-  claims: ReturnType<typeof createNameClaims>
+  claims: NameClaims<CertificateRecord>
   taken: ReadonlyMap<string, string>
   mutual: MutualEdges
   ofOperator: ReadonlyMap<string, string>
@@ -217,7 +218,7 @@ function decide(touched: ReadonlySet<string>, { claims, taken, mutual, ofOperato
   const del: string[] = []
   const opened = new Map<RecordKey, Opened>()
   const faults = new Map<RecordKey, string | undefined>()
-  function open(holder: Claim): Opened {
+  function open(holder: Claim<CertificateRecord>): Opened {
     const found = opened.get(holder.key) ?? openCertificate(holder, keys)
     opened.set(holder.key, found)
     if (!faults.get(holder.key)) faults.set(holder.key, 'fault' in found ? found.fault : undefined)
@@ -293,7 +294,7 @@ function deliveryKeys({ known, node, nodeKey }: Pick<Parts, 'known' | 'node' | '
 
 type Opened = { pem: string } | { fault: string }
 
-function openCertificate({ key, value }: Claim, keys: Keys): Opened {
+function openCertificate({ key, value }: Claim<CertificateRecord>, keys: Keys): Opened {
   const found = keys.get(value.key_id)
   if (found === undefined) return { fault: notAccepted }
   if (typeof found === 'string') return { fault: found }

@@ -6,17 +6,17 @@ import {
   type RecordKey,
 } from '../../distribution/records.ts'
 import { mutualTlsDigest } from '../haproxy/maps/name_entries.ts'
+import { createNameClaims } from './name_claims.ts'
 import type { AskedOfClients } from './name_server.ts'
 
 /** Which names ask clients for certificates, from the records of HTTPS edges. */
 export function createMutualEdges(known: ReadonlyMap<RecordKey, EdgeRecord>) {
-  const hostsOf = new Map<RecordKey, readonly string[]>()
-  /** By name, wildcards included. Two records have one for a moment when a name moves from one edge to another. */
-  const asking = new Map<string, Set<RecordKey>>()
+  /** Wildcards included. */
+  const asking = createNameClaims<MutualTlsRecord>(known, hostsIn)
   /** Exact names of edges that ask for nothing, known only while a wildcard asks: they are exempt from it. */
   let exempt: Map<string, number> | undefined
 
-  const isWildcardAsking = (): boolean => asking.keys().some((name) => name.startsWith('*.'))
+  const isWildcardAsking = (): boolean => asking.names().some((name) => name.startsWith('*.'))
 
   function countExempt(): Map<string, number> {
     const counted = new Map<string, number>()
@@ -27,42 +27,26 @@ export function createMutualEdges(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   }
 
   function askedBy(name: string): AskedOfClients | undefined {
-    let newest: EdgeRecord | undefined
-    for (const key of asking.get(name) ?? []) {
-      const record = known.get(key)
-      if (record?.value && (!newest || record.generation > newest.generation)) newest = record
-    }
-    if (!newest) return undefined
-    const value = newest.value as MutualTlsRecord
+    const value = asking.holder(name)?.value
+    if (!value) return undefined
     return { mode: value.mode, authorities: value.authorities.join(''), settings: mutualTlsDigest(value) }
   }
 
   return {
     /** Takes in a record as it is now. Returns the names that it has, or had; none while no edge asks for certificates. */
     update(key: RecordKey): Set<string> {
-      const value = known.get(key)?.value as HttpsRecord | null | undefined
-      const after = value ? hostsIn(value) : []
-      if (kindOf(key) === 'https') {
-        if (asking.size === 0) return new Set()
-        // An edge changes seldom, and a wildcard asks seldom.
-        exempt = undefined
-        return new Set(after)
-      }
-      const before = hostsOf.get(key) ?? []
-      for (const name of before) {
-        asking.get(name)?.delete(key)
-        if (asking.get(name)?.size === 0) asking.delete(name)
-      }
-      for (const name of after) asking.set(name, (asking.get(name) ?? new Set()).add(key))
-      if (after.length) hostsOf.set(key, after)
-      else hostsOf.delete(key)
+      const isAsking = kindOf(key) === 'mutual_tls'
+      if (!isAsking && asking.isEmpty()) return new Set()
+      // An edge changes seldom, and a wildcard asks seldom.
       exempt = undefined
-      return new Set([...before, ...after])
+      if (isAsking) return asking.update(key)
+      const value = known.get(key)?.value as HttpsRecord | null | undefined
+      return new Set(value ? hostsIn(value) : [])
     },
 
     /** What clients of a name are asked for, as the proxy looks it up: an exact name first, then the closest wildcard. */
     find(name: string): AskedOfClients | undefined {
-      if (asking.size === 0) return undefined
+      if (asking.isEmpty()) return undefined
       const exact = askedBy(name)
       if (exact || !isWildcardAsking()) return exact
       exempt ??= countExempt()
@@ -76,8 +60,8 @@ export function createMutualEdges(known: ReadonlyMap<RecordKey, EdgeRecord>) {
       return undefined
     },
 
-    names: (): Iterable<string> => asking.keys(),
-    isEmpty: (): boolean => asking.size === 0,
+    names: asking.names,
+    isEmpty: asking.isEmpty,
   }
 }
 export type MutualEdges = ReturnType<typeof createMutualEdges>

@@ -1,10 +1,13 @@
-import type { CertificateRecord, EdgeRecord, RecordKey } from '../../distribution/records.ts'
+import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
 
-export type Claim = { key: RecordKey; generation: number; value: CertificateRecord }
+export type Claim<Value> = { key: RecordKey; generation: number; value: Value }
 
-/** Which certificates claim which names, from their records. */
-export function createNameClaims(known: ReadonlyMap<RecordKey, EdgeRecord>) {
-  /** By name: the certificates that claim it. Nearly always one. */
+/** Which records of a kind claim which names. */
+export function createNameClaims<Value>(
+  known: ReadonlyMap<RecordKey, EdgeRecord>,
+  namesIn: (value: Value) => readonly string[],
+) {
+  /** By name: the records that claim it. Nearly always one. */
   const claims = new Map<string, Set<RecordKey>>()
   const namesOf = new Map<RecordKey, readonly string[]>()
 
@@ -12,7 +15,8 @@ export function createNameClaims(known: ReadonlyMap<RecordKey, EdgeRecord>) {
     /** Takes in a record as it is now. Returns the names that it claims, or did. */
     update(key: RecordKey): Set<string> {
       const before = namesOf.get(key) ?? []
-      const after = (known.get(key)?.value as CertificateRecord | null | undefined)?.names ?? []
+      const value = known.get(key)?.value as Value | null | undefined
+      const after = value ? namesIn(value) : []
       for (const name of before) {
         claims.get(name)?.delete(key)
         if (claims.get(name)?.size === 0) claims.delete(name)
@@ -23,18 +27,20 @@ export function createNameClaims(known: ReadonlyMap<RecordKey, EdgeRecord>) {
       return new Set([...before, ...after])
     },
 
-    names: (): Iterable<string> => claims.keys(),
+    names: () => claims.keys(),
+    isEmpty: (): boolean => claims.size === 0,
     of: (key: RecordKey): readonly string[] => namesOf.get(key) ?? [],
 
-    /** Two claim one name while it moves from one certificate to another: the later record knows better. */
-    holder(name: string): Claim | undefined {
-      let holder: Claim | undefined
+    /** Two claim one name while it moves from one to the other: the later record knows better. */
+    holder(name: string): Claim<Value> | undefined {
+      let holder: Claim<Value> | undefined
       for (const key of claims.get(name) ?? []) {
         const record = known.get(key)
         if (!record?.value || (holder && record.generation <= holder.generation)) continue
-        holder = { key, generation: record.generation, value: record.value as CertificateRecord }
+        holder = { key, generation: record.generation, value: record.value as Value }
       }
       return holder
     },
   }
 }
+export type NameClaims<Value> = ReturnType<typeof createNameClaims<Value>>
