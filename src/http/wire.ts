@@ -42,6 +42,17 @@ export const Moment = (description: string) =>
       description,
     }),
   )
+/** A moment in a query. */
+export const QueryMoment = (description: string) =>
+  Type.Optional(
+    Type.String({
+      format: 'date-time',
+      'x-maxBytes': 40,
+      'x-moment': true,
+      description,
+      examples: ['2030-01-31T12:00:00Z'],
+    }),
+  )
 export const Uri = Type.String({ format: 'uri', description: 'Absolute URI under the public URL of the installation.' })
 
 export const Text = (maxBytes: number, description: string, example?: string) =>

@@ -5,6 +5,7 @@ import {
   Id,
   ListOf,
   PageParameters,
+  QueryMoment,
   type Ref,
   RefOrNull,
   type Static,
@@ -68,17 +69,6 @@ export const Request = Closed(
 export type Request = Static<typeof Request>
 
 const uuidPattern = '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$'
-const Moment = (description: string) =>
-  Type.Optional(
-    Type.String({
-      format: 'date-time',
-      'x-maxBytes': 40,
-      'x-moment': true,
-      description,
-      examples: ['2030-01-31T12:00:00Z'],
-    }),
-  )
-
 const Filters = {
   edge_id: Type.Optional(Id('edghts', 'edgtcp')),
   outcome: Type.Optional(Outcome),
@@ -109,8 +99,8 @@ export const RequestQuery = Closed({
       description: 'Return only requests whose response had such a status.',
     }),
   ),
-  since: Moment('Return only requests that arrived at this time or later.'),
-  until: Moment('Return only requests that arrived before this time.'),
+  since: QueryMoment('Return only requests that arrived at this time or later.'),
+  until: QueryMoment('Return only requests that arrived before this time.'),
 })
 
 export const StreamQuery = Closed(Filters)

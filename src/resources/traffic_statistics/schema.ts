@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Closed, Id, type Static, Timestamp } from '../../http/wire.ts'
+import { Closed, Id, QueryMoment, type Static, Timestamp } from '../../http/wire.ts'
 import { errorKinds } from '../../kernel/edge/traffic.ts'
 import { groupings, steps } from './store.ts'
 
@@ -54,20 +54,9 @@ const Group = Closed(
 )
 export type TrafficGroup = Static<typeof Group>
 
-const Moment = (description: string) =>
-  Type.Optional(
-    Type.String({
-      format: 'date-time',
-      'x-maxBytes': 40,
-      'x-moment': true,
-      description,
-      examples: ['2030-01-31T12:00:00Z'],
-    }),
-  )
-
 export const TrafficQuery = Closed({
-  since: Moment('Beginning, rounded down to a step. Default: 24 hours before until.'),
-  until: Moment('End. Default: now.'),
+  since: QueryMoment('Beginning, rounded down to a step. Default: 24 hours before until.'),
+  until: QueryMoment('End. Default: now.'),
   step: Type.Optional(Word(steps, 'Length of the steps. A minute for the last 24 hours only. Omit it for sums alone.')),
   by: Type.Optional(Word(groupings, 'What to group by. Default: account.')),
   edge_id: Type.Optional(Id('edghts', 'edgtcp')),
