@@ -39,7 +39,7 @@ export type Incoming = {
   readonly query: Record<string, unknown>
   readonly facts: RequestFacts
 }
-/** Who handlers work for: a request, or the service itself, which keeps what it was told to do. */
+/** What handlers work for: a request, or the service itself, when it does what was asked of it earlier. */
 export type Acting = {
   readonly service: Pick<Service, 'clock' | 'evaluate' | 'settings' | 'edges' | 'domains' | 'publicUrl'>
   readonly routes: Incoming['routes']

@@ -276,7 +276,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   }
 }
 
-/** Not until its end: it goes on for a minute after the bucket was lost, and says so meanwhile. */
+/** `finish` would go on for a minute after the bucket was lost; `check` throws at once. */
 async function waitUntilWritten(
   writer: ReturnType<typeof createBucketWriter>,
   timing: Timing,

@@ -116,7 +116,7 @@ export function change(person: Client, known: Configuration): Promise<Answer> {
   return person('DELETE', String(it.uri))
 }
 
-/** New values for fields that edge nodes are told. */
+/** New values for fields that are in the records of edge nodes. */
 function newValues({ id }: Shown, { 'ip_policies.list': policies = [] }: Configuration): object {
   const action = oneOf(['allow', 'deny'])
   const isOn = randomBelow(2) === 0

@@ -1,5 +1,5 @@
-// Four people, two admins and two members, change things, apply change sets and undo changes at the same time, while the process that some
-// of them call is killed now and then. When it is quiet, what undoing does is compared with what it has to do.
+// Four people, two admins and two members, change things, apply change sets and undo changes at the same time. Now and then the
+// process that some of them call is killed. While no one changes anything, undoing is compared with what it should do.
 import assert from 'node:assert/strict'
 import type { DbPool } from '../../src/db/pool.ts'
 import { type Client, createClient } from '../harness/client.ts'
@@ -180,7 +180,7 @@ async function undoOne({ plane, accountId, admin, counts }: World): Promise<void
   await assertRecords({ plane, accountId }, records, `back after ${draft.body.id}`)
 }
 
-/** Two changes, and the first is undone: edge nodes are told what they were before it, and of the second as before. */
+/** Undoes the first of two changes. The records must be as they were before it, but for what the second one changed. */
 async function undoFirstOfTwo({ plane, accountId, admin, people, counts }: World): Promise<void> {
   const known = await seenBy(admin)
   const before = await factsOf(plane, accountId)

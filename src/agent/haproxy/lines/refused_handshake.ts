@@ -19,7 +19,7 @@ export function readHandshake(fault: string, exact: string, wildcard: string): R
   return undefined
 }
 
-/** Of OpenSSL: not valid yet, and expired. */
+/** OpenSSL's codes for a certificate that is not valid yet, and for one that has expired. */
 const outOfTime = ['9', '10']
 
 function reasonOf(text: string): RequestReason | undefined {
