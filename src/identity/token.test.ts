@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { hashToken, isWellFormedSessionSecret, isWellFormedToken, newSessionSecret, newToken } from './token.ts'
+import {
+  base62OfWords,
+  hashToken,
+  isWellFormedSessionSecret,
+  isWellFormedToken,
+  newSessionSecret,
+  newToken,
+} from './token.ts'
 
 test('a new token has the form that secret scanners are given, and is never the same', () => {
   const tokens = Array.from({ length: 1_000 }, newToken)
@@ -16,6 +23,20 @@ test('the checksum is CRC-32 of what comes before it, in six digits of base 62',
   // Worked out apart from this code: CRC-32 of 'gatehouse_' and 43 zeros.
   const secret = `gatehouse_${'0'.repeat(43)}`
   assert.ok(isWellFormedToken(`${secret}2G2s8p`))
+})
+
+test('a secret is all of its 256 bits in base 62, and nothing of it stays behind', () => {
+  const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+  const numberOf = (text: string) => [...text].reduce((value, digit) => value * 62n + BigInt(digits.indexOf(digit)), 0n)
+  const hexes = ['0', 'f', '1', '8'].map((digit) => digit.repeat(64))
+  for (let bit = 0n; bit < 256n; bit++) hexes.push((1n << bit).toString(16).padStart(64, '0'))
+  for (const hex of hexes) {
+    const words = Uint16Array.from(hex.match(/.{4}/g) ?? [], (part) => Number.parseInt(part, 16))
+    const text = base62OfWords(words, 43)
+    assert.equal(text.length, 43)
+    assert.equal(numberOf(text), BigInt(`0x${hex}`), hex)
+    assert.ok(words.every((word) => word === 0))
+  }
 })
 
 test('changing any one character, or swapping two neighbors, makes a token ill-formed', () => {

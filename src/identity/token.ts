@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto'
+import { hash, randomFillSync } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 // A prefix that secret scanners can look for, 256 random bits, and a checksum that finds a mistyped one without a look-up.
@@ -10,16 +10,46 @@ const checksumLength = 6
 const shapeOf = (kind: Kind) => new RegExp(`^${prefixes[kind]}[0-9A-Za-z]{${secretLength + checksumLength}}$`)
 const shapes = { token: shapeOf('token'), session: shapeOf('session') }
 
-function base62(value: bigint, length: number): string {
+function base62(value: number, length: number): string {
   let text = ''
-  for (let rest = value; text.length < length; rest /= 62n) text = digits[Number(rest % 62n)] + text
+  for (let rest = value; text.length < length; rest = Math.floor(rest / 62)) text = digits[rest % 62] + text
   return text
 }
 
-const checksum = (text: string): string => base62(BigInt(crc32(text)), checksumLength)
+const checksum = (text: string): string => base62(crc32(text), checksumLength)
+
+/** As many digits as fit into 32 bits are divided off at once, which takes a quarter of the time of one by one with a BigInt. */
+const digitsAtOnce = 5
+const divisor = 62 ** digitsAtOnce
+
+/** The number whose digits of 16 bits these are, the highest first. They are zero afterwards. */
+export function base62OfWords(words: Uint16Array, length: number): string {
+  let text = ''
+  while (text.length < length) {
+    let rest = 0
+    for (let at = 0; at < words.length; at++) {
+      const part = rest * 0x10000 + (words[at] as number)
+      words[at] = Math.floor(part / divisor)
+      rest = part % divisor
+    }
+    text = base62(rest, Math.min(digitsAtOnce, length - text.length)) + text
+  }
+  return text
+}
+
+// Asking for 32 random bytes costs nearly as much as for some thousand.
+const wordsOfSecret = 16
+const pool = new Uint16Array(64 * wordsOfSecret)
+let used = pool.length
 
 function newSecret(kind: Kind): string {
-  const secret = prefixes[kind] + base62(BigInt(`0x${randomBytes(32).toString('hex')}`), secretLength)
+  if (used === pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  const words = pool.subarray(used, used + wordsOfSecret)
+  used += wordsOfSecret
+  const secret = prefixes[kind] + base62OfWords(words, secretLength)
   return secret + checksum(secret)
 }
 
