@@ -12,9 +12,14 @@ import { createMigratedDatabase } from '../../test/harness/environment.ts'
 
 export type World = Awaited<ReturnType<typeof createWorld>>
 
+type PostgresOptions = NonNullable<Parameters<typeof startPostgres>[0]>
+
 /** `keys`: of the account that is asked, and of as many other accounts together. */
-export async function createWorld({ keys }: { keys: number }) {
-  const postgres = await startPostgres({ flags: ['-c', 'shared_buffers=512MB', '-c', 'synchronous_commit=on'] })
+export async function createWorld({ keys, flags = [], onLog }: { keys: number } & PostgresOptions) {
+  const postgres = await startPostgres({
+    flags: ['-c', 'shared_buffers=512MB', '-c', 'synchronous_commit=on', ...flags],
+    ...(onLog && { onLog }),
+  })
   const databaseUrl = await createMigratedDatabase(postgres, 'bench')
   const db = openPool(
     { url: databaseUrl, poolSize: 2, connectTimeoutMs: 10_000, statementTimeoutMs: 600_000 },
@@ -37,6 +42,7 @@ export async function createWorld({ keys }: { keys: number }) {
   return {
     db,
     databaseUrl,
+    postgres,
     account,
     token,
     /** Without a limit and with its log written to nowhere, as the bare servers are. */

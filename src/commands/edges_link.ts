@@ -38,6 +38,9 @@ import { cellsWithWaves, laterWaves } from '../publisher/waves/waves.ts'
 import { interval } from './interval.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
+/** How often it is looked whether a cell has waves now, while none has. */
+const lookForWavesMs = 5_000
+const forgetEveryMs = 60_000
 
 export type EdgesLink = { view: EdgeView; stop: () => Promise<void> }
 
@@ -126,13 +129,19 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       await saveNodes(db, own, ({ node }, err) =>
         warnOnce(node, 'cannot save the state of an edge node; not logged again for this node', err),
       )
-      if (publishers.isActive(defaultCell.name)) await forgetOld(db, systemClock())
       const cells = (await listCells(db)).filter(({ name }) => publishers.isActive(name))
       if (await acceptReportedKeys(config, db, { own, cells }, { log, secrets })) nats?.publish(wakeSubject)
     },
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
+  const stopForgetting = interval(
+    forgetEveryMs,
+    async () => {
+      if (publishers.isActive(defaultCell.name)) await forgetOld(db, systemClock())
+    },
+    (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
+  )
   const stopWatching = watchWaves(db, { nodes, publishers, log }, () => nats?.publish(wakeSubject))
   const stopSavingHealth = saveHealth(db, believed, metrics, log, publishers)
 
@@ -149,7 +158,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
       ending.abort()
       // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.
       await waitAtMost(3_000, publishing)
-      await Promise.all([stopSaving(), stopSavingHealth(), stopWatching()])
+      await Promise.all([stopSaving(), stopForgetting(), stopSavingHealth(), stopWatching()])
       await nats?.close()
     },
   }
@@ -213,10 +222,13 @@ function watchWaves(
   { nodes, publishers, log }: Pick<PublishingParts, 'nodes' | 'publishers' | 'log'>,
   wake: () => void,
 ): () => Promise<void> {
+  let nextLook = 0
   return interval(
     1_000,
     async () => {
+      if (performance.now() < nextLook) return
       const cells = await cellsWithWaves(db)
+      if (cells.length === 0) nextLook = performance.now() + lookForWavesMs
       if (cells.length === 0) return nodes.setLater(new Set())
       nodes.setLater(new Set((await laterWaves(db)).keys()))
       const own = cells.filter(({ name }) => publishers.isActive(name))

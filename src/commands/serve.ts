@@ -20,6 +20,7 @@ import { createServer } from '../http/server.ts'
 import type { Service } from '../http/service.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { createBell } from '../kernel/flow/bell.ts'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { packageFiles } from '../kernel/package_files.ts'
 import { noteBreakGlass } from '../operations/approval.ts'
@@ -68,6 +69,7 @@ export async function serve(config: Config): Promise<number> {
   const { fleet, stop: stopFleet } = openFleet(config, db, { secrets, metrics, log })
   const edges = linkEdges(config, db, { buffers, metrics, log, secrets, fleet })
   const stopAcme = startAcme(config, { db, secrets, edges: edges.view, metrics, log })
+  const changes = createBell()
   const service: Service = {
     ...databaseOf(config, db),
     heavy,
@@ -79,6 +81,7 @@ export async function serve(config: Config): Promise<number> {
     trustedProxies: config.GATEHOUSE_TRUSTED_PROXIES,
     evaluate,
     edges: edges.view,
+    changes,
     settings: installationSettings(config, webhooksMayGo, secrets),
     ...buffers,
     metrics,
@@ -108,8 +111,8 @@ export async function serve(config: Config): Promise<number> {
     (err) => log.error({ err }, 'upkeep failed'),
   )
   const stopMetrics = showMinuteMetrics(db, edges.view, quotasIn(config), metrics, log)
-  const stopTrials = startConfirmations({ db, service, routes, metrics, log })
-  const stopWebhooks = startWebhooks(config, webhooksMayGo, secrets, metrics, log)
+  const stopTrials = startConfirmations({ db, service, routes, changes, metrics, log })
+  const stopWebhooks = startWebhooks(config, webhooksMayGo, { secrets, changes, metrics, log })
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 

@@ -1,16 +1,22 @@
-import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { DbPool } from '../db/pool.ts'
 import { type Acting, prepareAll, requestByService } from '../http/handling.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import type { Route } from '../http/route.ts'
+import type { Bell } from '../kernel/flow/bell.ts'
+import { pause } from '../kernel/flow/pause.ts'
 import { newId } from '../kernel/ids.ts'
 import { revertUnconfirmed, undoOverdue } from '../resources/change_sets/unconfirmed.ts'
 import { countUnconfirmed, nextUnconfirmed, type Unconfirmed } from '../resources/change_sets/unconfirmed_store.ts'
 import { interval } from './interval.ts'
 
-/** The longest and the shortest time between two looks. A deadline that was set since the last one is at least a second away. */
-const [longestMs, shortestMs] = [500, 50]
+/**
+ * The longest and the shortest time between two looks. Changes of this process wake it for deadlines that they set; those of
+ * others only count here when the other process is gone.
+ */
+const [longestMs, shortestMs] = [2_500, 50]
+/** A deadline that was just set is at least a second away. */
+const wokenAfterMs = 500
 /** One that fails is tried again after this, so that it does not keep the process busy. */
 const afterFailureMs = 1_000
 const atOnce = 4
@@ -19,6 +25,8 @@ type Parts = {
   readonly db: DbPool
   readonly service: Acting['service']
   readonly routes: readonly Route[]
+  /** Rings when there may be new deadlines. */
+  readonly changes: Bell
   readonly metrics: Pick<Metrics, 'showUnconfirmed'>
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
 }
@@ -27,7 +35,7 @@ type Parts = {
  * Undoes change sets that were not confirmed in time. Every process that serves looks for them, and wakes when the next one is due;
  * the lock of its row lets one of them do it.
  */
-export function startConfirmations({ db, service, routes, metrics, log }: Parts): () => Promise<void> {
+export function startConfirmations({ db, service, routes, changes, metrics, log }: Parts): () => Promise<void> {
   const prepared = prepareAll(routes)
   const stopping = new AbortController()
   const stopFigures = interval(
@@ -50,6 +58,7 @@ export function startConfirmations({ db, service, routes, metrics, log }: Parts)
     if (!outcome) return false
     const { generation, id, reason, state } = outcome
     if (generation !== undefined) service.edges.committed()
+    service.changes.ring()
     const line = { operation_id: operationId, change_set: id, reason }
     if (state === 'reverted') log.info(line, 'undid a change set that was not confirmed in time')
     else log.warn(line, 'cannot undo a change set that was not confirmed in time: someone has to decide')
@@ -83,6 +92,7 @@ export function startConfirmations({ db, service, routes, metrics, log }: Parts)
   async function loop(): Promise<void> {
     let failing = false
     while (!stopping.signal.aborted) {
+      const rung = changes.count()
       const pauseMs = await look().then(
         (ms) => {
           failing = false
@@ -94,7 +104,8 @@ export function startConfirmations({ db, service, routes, metrics, log }: Parts)
           return longestMs
         },
       )
-      await setTimeout(pauseMs, undefined, { signal: stopping.signal }).catch(() => {})
+      await pause(Math.min(pauseMs, wokenAfterMs), stopping.signal)
+      await changes.wait(rung, Math.max(0, pauseMs - wokenAfterMs), stopping.signal)
     }
   }
   const looping = loop()

@@ -5,6 +5,7 @@ import { openPool } from '../db/pool.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import type { Bell } from '../kernel/flow/bell.ts'
 import { momentOfUuid } from '../kernel/ids.ts'
 import { createDialPolicy, type DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { queueFigures } from '../webhooks/queue.ts'
@@ -28,13 +29,19 @@ export const webhookPolicy = (config: Config): DialPolicy =>
     words: { self: 'server', operator: 'the operator' },
   })
 
+type Parts = {
+  secrets: SecretsBox | undefined
+  /** Rings when there may be new events. */
+  changes: Bell
+  metrics: Pick<Metrics, 'webhooks'>
+  log: Logger
+}
+
 /** Two connections of its own, so that slow receivers cannot use up those of the API's pool. */
 export function startWebhooks(
   config: Config,
   policy: DialPolicy,
-  secrets: SecretsBox | undefined,
-  metrics: Pick<Metrics, 'webhooks'>,
-  log: Logger,
+  { secrets, changes, metrics, log }: Parts,
 ): () => Promise<void> {
   const db = openPool(
     {
@@ -55,6 +62,7 @@ export function startWebhooks(
   const logged = createOnceAMinute((err) => log.error({ err }, 'cannot send webhooks; retrying'))
   const worker = runWebhooks(
     { db, send, secrets, clock: systemClock, settings, count: metrics.webhooks.attempted },
+    changes,
     logged,
   )
   const stopFigures = interval(

@@ -76,6 +76,12 @@ const neverCompile = '-c jit=off'
 /** A wait for the standby that was canceled shows only as a warning: prepared_query.ts. A role's own setting must not hide it. */
 const tellWarnings = '-c client_min_messages=notice'
 
+/**
+ * How long a connection is kept without use. Opening one costs as much as a hundred statements, with its password and its plans,
+ * and what serve does now and then would open one each time.
+ */
+const idleTimeoutMs = 60_000
+
 /** How many connections look-ups share, beside those of the pool. */
 export const sharedConnections = 2
 
@@ -94,7 +100,7 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
   }
   const primary = mustWrite && servers.length > 0 ? followPrimary(servers, client, onError) : undefined
   const Client = primary?.Client ?? pg.Client
-  const pool = new Pool({ ...client, max: settings.poolSize, Client })
+  const pool = new Pool({ ...client, max: settings.poolSize, idleTimeoutMillis: idleTimeoutMs, Client })
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process. The driver hangs
   // the whole connection on the error, with the key that cancels its queries: that is not for the log.
   pool.on('error', (error: Error & { client?: unknown }) => {

@@ -50,6 +50,7 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   const { caller, result } = facts.caller
     ? await perform(incoming, facts.caller, query, body, repeated, whole)
     : await signIn(incoming, query, body as { token: string })
+  if (route.method !== 'GET') service.changes.ring()
   const applied = await tellEdges(service, caller, result, query.wait === 'applied', facts)
   const stream = result.events && openStream(incoming, caller, result.events)
   if (result.brokeGlass) service.metrics.countBreakGlass()

@@ -41,7 +41,7 @@ export type Incoming = {
 }
 /** What handlers work for: a request, or the service itself, when it does what was asked of it earlier. */
 export type Acting = {
-  readonly service: Pick<Service, 'clock' | 'evaluate' | 'settings' | 'edges' | 'domains' | 'publicUrl'>
+  readonly service: Pick<Service, 'clock' | 'evaluate' | 'settings' | 'edges' | 'changes' | 'domains' | 'publicUrl'>
   readonly routes: Incoming['routes']
   readonly operationId: Id<'op'>
   readonly facts: Pick<RequestFacts, 'sourceIp' | 'statusUnread'>

@@ -8,6 +8,7 @@ import type { Caller } from '../identity/caller.ts'
 import type { FailedSignIn } from '../identity/failed_sign_in.ts'
 import type { Origin } from '../identity/origin.ts'
 import type { Clock } from '../kernel/clock.ts'
+import type { Bell } from '../kernel/flow/bell.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { CompiledPolicy } from '../kernel/ip/ranges.ts'
 import type { NoteBreakGlass } from './approval/note.ts'
@@ -45,6 +46,8 @@ export type Service = {
   readonly trace: ((span: RequestSpan) => void) | undefined
   readonly settings: InstallationSettings
   readonly edges: EdgeView
+  /** Rings after each request that may have changed something. */
+  readonly changes: Pick<Bell, 'ring'>
   readonly domains: DomainService
   /** Whether a dashboard session's cookie is taken in place of a token. */
   readonly dashboard: boolean

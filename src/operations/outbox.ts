@@ -73,6 +73,7 @@ export async function readOutbox(
   wave = 0,
 ): Promise<{ rows: OutboxRow[]; settled: number }> {
   const settled = await settledGeneration(db)
+  if (settled <= after) return { rows: [], settled }
   const rows = await many<OutboxRow>(
     db,
     sql`

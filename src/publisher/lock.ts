@@ -19,8 +19,11 @@ import { createShare, type Shares } from './share.ts'
 
 /** A session that does not answer for this long is closed, which frees its locks too. */
 const unlockWithinMs = 2_000
-/** How often a process looks who publishes what. A cell whose process has died is found at the next look. */
-const lookEveryMs = 500
+/**
+ * How often a process looks who publishes what while a cell waits for its turn there, and otherwise. A cell whose process has
+ * died is found at the next look of one that waits.
+ */
+const [lookEveryMs, lookWhenIdleMs] = [500, 2_000]
 /**
  * PostgreSQL ends a session that has not looked for this long, and with it the locks of a process that hangs or is paused, or
  * whose machine has lost its network: no connection is closed then.
@@ -50,6 +53,8 @@ type Session = {
   waiting: Map<number, () => void>
   /** Those that work, and how to ask them to end. */
   working: Map<number, AbortController>
+  /** To be looked at soon: a publisher has begun to wait. */
+  look: () => void
 }
 
 /** All locks of a process are held by one session: an installation has more cells than a pool has connections. */
@@ -107,7 +112,7 @@ async function openSession(pool: DbPool, timing: Timing, canTake: () => boolean)
       select pg_backend_pid() as pid, set_config('idle_session_timeout', ${String(silentForMs)}, false),
         set_config('application_name', ${sessionName()}, false)`,
     )
-    const session = { db, pid, lost, waiting: new Map(), working: new Map() }
+    const session = { db, pid, lost, waiting: new Map(), working: new Map(), look() {} }
     void keepLooking(session, timing, canTake)
     return session
   } catch (error) {
@@ -139,7 +144,10 @@ async function keepLooking(session: Session, timing: Timing, canTake: () => bool
     } catch {
       // The database is slow, or the session has ended, which its users notice.
     }
-    await wait(timing, lookEveryMs, lost.signal)
+    const asked = new AbortController()
+    session.look = () => asked.abort()
+    const ms = waiting.size > 0 ? lookEveryMs : lookWhenIdleMs
+    await wait(timing, ms, AbortSignal.any([lost.signal, asked.signal]))
   }
 }
 
@@ -172,9 +180,11 @@ export async function publishersByCell(db: Db): Promise<Map<number, string>> {
 }
 
 /** Waits until the next look finds that the cell is for this process, and takes its lock. */
-async function isTurn({ db, waiting }: Session, cell: Cell, timing: Timing, leave: AbortSignal): Promise<boolean> {
+async function isTurn(session: Session, cell: Cell, timing: Timing, leave: AbortSignal): Promise<boolean> {
+  const { db, waiting } = session
   const turn = new AbortController()
   waiting.set(cell.id, () => turn.abort())
+  session.look()
   try {
     await wait(timing, turnWithinMs, AbortSignal.any([leave, turn.signal]))
   } finally {

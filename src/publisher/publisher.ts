@@ -49,7 +49,11 @@ type Parts = {
 }
 
 const retryEveryMs = 1_000
+/** For some seconds after a change: what it waits for may end without waking anyone, such as a transaction before it. */
 const lookEveryMs = 250
+const busyForMs = 5_000
+/** Otherwise it is woken. This is for what the command line does, and for a process that ends before it wakes others. */
+const lookWhenIdleMs = 3_000
 const bucketLookEveryMs = 2_000
 const writtenEveryMs = 2
 const rowsAtOnce = 5_000
@@ -218,6 +222,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   /** Up to where the outbox has been read. It is ahead of `sent` by changes that were for other cells. */
   let read = cursor
   let sentAt = timing.elapsed()
+  let busyAt = sentAt
   let lastExpiry = timing.now()
   const { trustedKeys } = tables
   const isWritten = () => waitUntilWritten(bucketWriter, timing, until)
@@ -241,8 +246,10 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
       const isDue =
         reconciler.needsAnnouncement(signer.keyId, settled) ||
         (settled > sent && timing.elapsed() - sentAt >= tellOfOthersEveryMs)
+      if (batch || isDue || reconciler.isBusy()) busyAt = timing.elapsed()
       if (!batch && !isDue) {
-        await wake.wait(lookEveryMs, signal)
+        const isBusy = wave !== undefined || timing.elapsed() - busyAt < busyForMs
+        if (await wake.wait(isBusy ? lookEveryMs : lookWhenIdleMs, signal)) busyAt = timing.elapsed()
         continue
       }
       const found = { rows, after: read, settled }

@@ -92,6 +92,8 @@ export function createReconciler(
       }
       if (!isRunning && now >= due + (isQuiet ? 0 : waitForQuietMs)) void run(keyId)
     },
+    /** Whether it compares now, or is about to. */
+    isBusy: (): boolean => isRunning || elapsed() >= due,
     /**
      * The bucket, when it holds everything up to this generation, signed with this key; undefined until that is known
      * again. Only a comparison can tell: a publisher may have started with a bucket that NATS had lost, and so an empty one.

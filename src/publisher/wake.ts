@@ -13,13 +13,16 @@ export function createWake(nats: Pick<NatsConnection, 'subscribe'>, timing: Timi
     },
   })
   return {
-    async wait(ms: number, signal: AbortSignal) {
+    /** Resolves to whether it was woken. */
+    async wait(ms: number, signal: AbortSignal): Promise<boolean> {
       if (!pending) {
         const rung = new AbortController()
         ring = () => rung.abort()
         await wait(timing, ms, AbortSignal.any([signal, rung.signal]))
       }
+      const isWoken = pending
       pending = false
+      return isWoken
     },
     stop: () => subscription.unsubscribe(),
   }

@@ -1,4 +1,5 @@
-import { setTimeout } from 'node:timers/promises'
+import type { Bell } from '../kernel/flow/bell.ts'
+import { pause } from '../kernel/flow/pause.ts'
 import { newUuid, type Uuid } from '../kernel/ids.ts'
 import { waitAtMost } from '../kernel/wait_at_most.ts'
 import { type Lease, takeLeases } from './queue.ts'
@@ -8,16 +9,25 @@ import { type Parts, takeTurn } from './turn.ts'
 const slots = 32
 const slotsPerAccount = 4
 const lookEveryMs = 250
+/** When nothing was done for a while. Changes that this process makes wake it; those of others wake theirs. */
+const lookWhenIdleMs = 2_000
+const busyForMs = 5_000
 
 /**
  * Sends events to webhook destinations, in every process that serves; a lease keeps two from sending for one destination.
- * Each account has few slots, so that destinations that never answer cannot take all of them.
+ * Each account has few slots, so that destinations that never answer cannot take all of them. `changes` rings when there may
+ * be new events.
  */
-export function runWebhooks(parts: Parts, onError: (error: unknown) => void): { stop: () => Promise<void> } {
+export function runWebhooks(
+  parts: Parts,
+  changes: Bell,
+  onError: (error: unknown) => void,
+): { stop: () => Promise<void> } {
   const holder = newUuid()
   const stopping = new AbortController()
   const ending = new AbortController()
   const running = new Map<Lease, Promise<void>>()
+  let busyAt = performance.now()
 
   const busyAccounts = (): Uuid[] => {
     const counts = new Map<Uuid, number>()
@@ -35,15 +45,16 @@ export function runWebhooks(parts: Parts, onError: (error: unknown) => void): { 
         .finally(() => running.delete(lease))
       running.set(lease, turn)
     }
+    if (running.size > 0) busyAt = performance.now()
   }
 
   async function loop(): Promise<void> {
     while (!stopping.signal.aborted) {
-      const began = performance.now()
+      const [began, rung] = [performance.now(), changes.count()]
       await look().catch(onError)
       // With so many destinations that looking takes long, it is done less often.
-      const pause = Math.max(lookEveryMs, 4 * (performance.now() - began))
-      await setTimeout(pause, undefined, { signal: stopping.signal }).catch(() => {})
+      await pause(Math.max(lookEveryMs, 4 * (performance.now() - began)), stopping.signal)
+      if (performance.now() - busyAt > busyForMs) await changes.wait(rung, lookWhenIdleMs, stopping.signal)
     }
   }
   const looping = loop()

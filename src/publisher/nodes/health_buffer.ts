@@ -16,6 +16,8 @@ import {
  * which states are no longer known, the table stays bounded.
  */
 const maxPending = 500
+/** What is not reported any more is not shown either way. */
+const deleteEveryMs = 30_000
 
 type Pending = {
   /** When the agent started. */
@@ -28,6 +30,7 @@ type Pending = {
 /** Brings what nodes report about upstreams into the database, the latest state of each address. */
 export function createHealthBuffer(db: Db, onDropped: (states: number) => void) {
   const nodes = new Map<string, Pending>()
+  let deletedAt = 0
 
   function pendingOf({ node, startedAt }: Report): Pending {
     const known = nodes.get(node)
@@ -71,7 +74,9 @@ export function createHealthBuffer(db: Db, onDropped: (states: number) => void) 
         (some) => writeHealth(db, some),
         () => onDropped(1),
       )
+      if (Math.abs(now - deletedAt) < deleteEveryMs) return
       await deleteHealthBefore(db, now - healthKnownForMs)
+      deletedAt = now
     },
   }
 }
