@@ -50,7 +50,7 @@ export const controls: Record<string, Broken> = {
   },
   'a deletion is lost that was made while its account left the cell': {
     hasMoves: true,
-    from: firstSeedWithMoves + 640,
+    from: firstSeedWithMoves + 1_010,
     publisher: {
       database: (database) => ({
         ...database,
@@ -60,7 +60,7 @@ export const controls: Record<string, Broken> = {
   },
   'what an account changed just before it left is not told to the cell': {
     hasMoves: true,
-    from: firstSeedWithMoves + 100,
+    from: firstSeedWithMoves + 245,
     publisher: {
       database: (database) => ({
         ...database,
@@ -92,7 +92,7 @@ export const controls: Record<string, Broken> = {
   },
   'a change that is in the log is not enforced when the log cannot be rewritten': {
     faults: ['a disk is full', 'a session ends'],
-    from: 9,
+    from: 12,
     node: {
       recordLog: (log) => ({
         ...log,
@@ -150,7 +150,7 @@ export const controls: Record<string, Broken> = {
   },
   'a publisher that was overtaken puts old records over newer ones': {
     faults: ['a publisher stands still', 'NATS is slow'],
-    from: 38,
+    from: 40,
     publisher: {
       buckets: (server) => ({
         ...server,
