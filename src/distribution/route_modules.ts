@@ -2,7 +2,13 @@ import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import { corsFault, corsLimits } from '../kernel/edge/cors.ts'
 import { filterLimits, filterModes, methodsFault, userAgentFault } from '../kernel/edge/filters.ts'
 import { headerLimits } from '../kernel/edge/headers.ts'
-import { connectionLimitKeys, rateLimitKeys, rateLimitModes, rateLimitMost } from '../kernel/edge/rate_limit.ts'
+import {
+  connectionLimitKeys,
+  rateLimitKeyFault,
+  rateLimitKeyPattern,
+  rateLimitModes,
+  rateLimitMost,
+} from '../kernel/edge/rate_limit.ts'
 import { maxRedirectBytes, redirectFault, redirectStatuses } from '../kernel/edge/redirect.ts'
 import { rewriteFault, rewriteLimits } from '../kernel/edge/rewrite.ts'
 
@@ -42,7 +48,7 @@ export const RouteModules = {
     Closed({
       requests: Type.Integer({ minimum: 1, maximum: rateLimitMost.requests }),
       per_seconds: Type.Integer({ minimum: 1, maximum: rateLimitMost.per_seconds }),
-      key: Type.Enum([...rateLimitKeys]),
+      key: Type.Refine(Type.String({ pattern: rateLimitKeyPattern }), (key) => !rateLimitKeyFault(key)),
       mode: Type.Enum([...rateLimitModes]),
     }),
   ),

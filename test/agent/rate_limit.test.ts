@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { type TestContext, test } from 'node:test'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
+import { headerValuesOfSource } from '../../src/kernel/edge/rate_limit.ts'
 import { poll } from '../harness/poll.ts'
 import { withinAnHour } from './hours.ts'
 import { type Get, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
@@ -113,6 +115,99 @@ onBothPaths('a refused address uses up nothing, with headers and with policies',
     assert.equal(await send('/plain'), 200)
     for (const path of ['/policy', '/headers', '/both'])
       assert.deepEqual([await send(path), await send(path), await send(path)], [200, 200, 429], path)
+  }),
+)
+
+const keyed = (value: string, more: Get = {}): Get => ({ headers: [`X-Api-Key: ${value}`], ...more })
+
+onBothPaths('with a header as the key each of its values has a count, and without one the address has', (t, start) =>
+  withinAnHour(async () => {
+    const edge = await start(t, { certificates })
+    const upstream = await startHttpUpstream(t)
+    const https = await putHttpsEdge(edge)
+    const route = (match: string, more: object) =>
+      putRoute(edge, https, upstream, { match, ...limit(2, { key: 'header:X-Api-Key', ...more }) })
+    await route('/', {})
+    await route('/short', { per_seconds: 60 })
+    await route('/other', {})
+    const send = (count: number, options: Get) => statuses(edge, count, options)
+    assert.deepEqual(await send(3, keyed('alice')), { 200: 2, 429: 1 })
+    assert.deepEqual(await send(1, keyed('alice', { from: '127.0.0.2' })), { 429: 1 }, 'from any address')
+    assert.deepEqual(await send(1, { headers: ['x-API-key:   alice  '] }), { 429: 1 }, 'in any spelling of the name')
+    assert.deepEqual(await send(3, keyed('Alice')), { 200: 2, 429: 1 }, 'another value')
+    assert.deepEqual(await send(2, keyed('alice', { path: '/other' })), { 200: 2 }, 'another route')
+    // Each of these counts for the address: no line, an empty one, two of them, and one that some servers take for it.
+    const unclear: Get[] = [
+      {},
+      { headers: ['X-Api-Key:'] },
+      { headers: ['X-Api-Key: a', 'X-Api-Key: b'] },
+      { headers: ['X-Api-Key: c', 'X_Api_Key: d'] },
+      { headers: ['X_Api_Key: e'] },
+    ]
+    for (const [number, options] of unclear.entries()) {
+      const from = `127.0.1.${number}`
+      assert.deepEqual(await send(2, { ...options, from }), { 200: 2 }, `${number}`)
+      for (const each of unclear) assert.deepEqual(await send(1, { ...each, from }), { 429: 1 }, `${number}`)
+    }
+    assert.deepEqual(await send(3, keyed('x'.repeat(4_000))), { 200: 2, 429: 1 })
+    const short = await send(9, keyed('alice', { path: '/short' }))
+    assert.ok((short[200] ?? 0) <= 4, 'a minute may have begun')
+    const { body } = await get(edge, keyed('alice'))
+    assert.equal(JSON.parse(body).error_code, 'ERR_ROUTE_LIMIT')
+    const known = await ask(edge.settings.runtimeSocket, 'show table rates_long_values')
+    assert.ok(known.includes('gpc0=') && !known.includes('alice'), 'values are kept as hashes')
+    await edge.restartAgent()
+    assert.deepEqual(await send(1, keyed('alice')), { 429: 1 }, 'counted before the restart')
+  }),
+)
+
+test('a client that invents values gets a hundred counts and that of its address, and others keep theirs', (t) =>
+  withinAnHour(async () => {
+    const edge = await startEdge(t, { certificates })
+    const upstream = await startHttpUpstream(t)
+    await putRoute(edge, await putHttpsEdge(edge), upstream, limit(1, { key: 'header:X-Api-Key' }))
+    const hostile = '127.0.0.66'
+    const passed: Record<number, number> = {}
+    for (let number = 0; number < 150; number++) {
+      const { status } = await get(edge, keyed(`${number}`, { from: hostile }))
+      passed[status] = (passed[status] ?? 0) + 1
+    }
+    assert.deepEqual(passed, { 200: headerValuesOfSource + 1, 429: 49 })
+    assert.deepEqual(await statuses(edge, 2, keyed('bob')), { 200: 1, 429: 1 }, 'a client at another address')
+    assert.deepEqual(await statuses(edge, 1, keyed('7')), { 429: 1 }, 'a count that has begun is known from everywhere')
+
+    // In a full table nothing loses its count, and new values count for addresses.
+    const { runtimeSocket } = edge.settings
+    const shown = async () => (await ask(runtimeSocket, 'show table rates_long_values data.gpc0 gt 9')).split('\n')[0]
+    const size = Number(/size:(\d+)/.exec((await shown()) ?? '')?.[1])
+    const set = (key: string) => `set table rates_long_values key ${key} data.gpc0 1`
+    for (let number = 0; number < size; number += 500)
+      await ask(runtimeSocket, Array.from({ length: 500 }, (_, at) => set(`full.${number + at}`)).join(';'))
+    assert.match((await shown()) ?? '', new RegExp(`used:${size}$`))
+    assert.deepEqual(await statuses(edge, 1, keyed('bob')), { 429: 1 })
+    const later = ['a', 'b', 'c', 'd'].map((value) => statuses(edge, 1, keyed(value, { from: '127.0.0.3' })))
+    const counts = (await Promise.all(later)).map((each) => each[200] ?? 0)
+    assert.equal(
+      counts.reduce((sum, count) => sum + count, 0),
+      1,
+      'one limit for the address',
+    )
+    assert.deepEqual(await statuses(edge, 2, keyed('e', { from: '127.0.0.4' })), { 200: 1, 429: 1 }, 'and for another')
+  }))
+
+onBothPaths('a warning by value lets through and says so', (t, start) =>
+  withinAnHour(async () => {
+    const edge = await start(t, { certificates })
+    const upstream = await startHttpUpstream(t)
+    const https = await putHttpsEdge(edge)
+    const more = limit(1, { key: 'header:X-Api-Key', mode: 'warn' })
+    const route = await putRoute(edge, https, upstream, more)
+    for (const value of ['a', 'b']) assert.deepEqual(await statuses(edge, 2, keyed(value)), { 200: 2 })
+    const told = await poll(
+      () => edge.lines.filter(({ request }) => request.route === route).map(({ request }) => request.outcome),
+      (outcomes) => outcomes.length === 4,
+    )
+    assert.deepEqual(told, ['allowed', 'warned', 'allowed', 'warned'])
   }),
 )
 

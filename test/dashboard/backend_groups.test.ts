@@ -145,6 +145,16 @@ test('the filters, the rate limit, the redirect and the rewrite of a route are s
   await page.getByText('100 requests every second from one address, on each node: warns only').waitFor()
   const limit = { enabled: true, requests: 100, per_seconds: 1, key: 'source', mode: 'warn', scope: 'node' }
   assert.deepEqual(await moduleOf('rate_limit'), limit)
+  await page.reload()
+  await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
+  await dialog.getByLabel('Counted for').selectOption('Each value of a header')
+  await dialog.getByLabel('Header', { exact: true }).fill('X_Api_Key')
+  await dialog.getByText('It must be a header that clients may send').waitFor()
+  await dialog.getByLabel('Header', { exact: true }).fill('X-Api-Key')
+  await assertAccessible()
+  await save('Save')
+  await page.getByText('100 requests every second with one X-Api-Key, on each node: warns only').waitFor()
+  assert.deepEqual(await moduleOf('rate_limit'), { ...limit, key: 'header:X-Api-Key' })
 
   await page.reload()
   await page.getByRole('button', { name: /^Change the redirect of/ }).click()

@@ -104,12 +104,18 @@ export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<Rout
   rate_limit: {
     least: { requests: 100, per_seconds: 60 },
     shown: { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },
-    whole: { requests: 10, per_seconds: 1, key: 'route', mode: 'warn', scope: 'node' },
-    record: { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce' },
+    whole: { requests: 10, per_seconds: 1, key: 'header:X-Api-Key', mode: 'warn', scope: 'node' },
+    record: { requests: 100, per_seconds: 60, key: 'header:X-Api-Key', mode: 'enforce' },
     faults: [
       [{ requests: 0, per_seconds: 60 }, 'requests'],
       [{ requests: 1, per_seconds: 3601 }, 'per_seconds'],
-      [{ requests: 1, per_seconds: 1, key: 'cookie' }, 'key'],
+      ...['cookie', 'header:', 'header:X_Api_Key', `header:${'x'.repeat(65)}`, 'header:a|b', 'header:a\nb'].map(
+        (key): [object, string] => [{ requests: 1, per_seconds: 1, key }, 'key'],
+      ),
+      // What clients say in these never counts, or is not there yet.
+      ...['Host', 'TE', 'X-Forwarded-For', 'x-client-certificate-sha256', 'X-Request-Id'].map(
+        (name): [object, string] => [{ requests: 1, per_seconds: 1, key: `header:${name}` }, 'key'],
+      ),
       [{ requests: 1, per_seconds: 1, scope: 'cell' }, 'scope'],
       [{ requests: 1 }, 'per_seconds'],
     ],

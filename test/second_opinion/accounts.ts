@@ -236,7 +236,14 @@ const corsModule = ({ random }: World): object | null =>
 
 /** Never reached: how often each source has come in a window is not known here. */
 const rateLimitModule = ({ random }: World): object | null =>
-  random(4) ? null : { enabled: enabled(random), requests: 1_000_000, per_seconds: 3_600, key: 'source' }
+  random(4)
+    ? null
+    : {
+        enabled: enabled(random),
+        requests: 1_000_000,
+        per_seconds: pick(random, [60, 3_600]),
+        key: pick(random, ['source', 'route', 'header:X-Env', 'header:User-Agent']),
+      }
 
 const redirectModule = ({ random }: World): object | null =>
   random(6)

@@ -534,6 +534,22 @@ core.register_converters('user_agent_passes', judge(function(agent)
   return function(entry) return agent:find(entry, 1, true) ~= nil end
 end))
 
+-- The one value of the header that a rate_limit counts by. Nothing where it is missing or empty, or where servers could take
+-- another line for it: a client could vary the one that is counted. The fast path gets no names in disguise.
+core.register_action('rate_value', { 'http-req' }, function(txn)
+  local name = txn:get_var('txn.rate_limit'):match('|header:([%w-]+)|')
+  if not name or txn.f:req_fhdr_cnt(name) ~= 1 then return end
+  if txn:get_var('txn.careful') then
+    local wanted, lines = plain(name), 0
+    for each in txn.f:req_hdr_names():gmatch('[^,]+') do
+      if plain(each) == wanted then lines = lines + 1 end
+    end
+    if lines ~= 1 then return end
+  end
+  local value = txn.f:req_fhdr(name)
+  if value and value ~= '' then txn:set_var('txn.rate_value', value) end
+end)
+
 -- What Connection names belongs to the connection. Framing and Host stay: without them it is another request.
 local kept = { host = true, ['content-length'] = true, ['transfer-encoding'] = true }
 core.register_action('hop_by_hop', { 'http-req' }, function(txn)

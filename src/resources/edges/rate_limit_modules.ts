@@ -2,12 +2,15 @@ import { Type } from 'typebox'
 import {
   type ConnectionLimit,
   connectionLimitKeys,
+  headerValuesOfSource,
   type RateLimit,
   rateLimitDefaults,
-  rateLimitKeys,
+  rateLimitKeyFault,
+  rateLimitKeyPattern,
   rateLimitModes,
   rateLimitMost,
 } from '../../kernel/edge/rate_limit.ts'
+import { invalidField } from '../../kernel/errors.ts'
 import { define } from './module.ts'
 
 const PerSeconds = Type.Integer({
@@ -38,12 +41,11 @@ const fields = {
     description: 'How many requests are let through in each window.',
   }),
   per_seconds: PerSeconds,
-  key: Type.Unsafe<RateLimit['key']>({
-    type: 'string',
-    enum: [...rateLimitKeys],
+  key: Type.String({
+    pattern: rateLimitKeyPattern,
+    examples: ['header:X-Api-Key'],
     'x-default': rateLimitDefaults.key,
-    description:
-      'What is counted: the requests of each `source` address (of each /64 for IPv6), or of all clients of the `route` together.',
+    description: `What is counted: the requests of each \`source\` address (of each /64 for IPv6), of all clients of the \`route\` together, or those with each value of a header: \`header:X-Api-Key\`. Requests in which that header is missing, empty or there twice count for their address, and so do those with more than ${headerValuesOfSource} values that an address brings in a window.`,
   }),
   mode: Mode('With `enforce`, requests beyond the limit get 429. With `warn` they pass and are recorded as warned.'),
   scope: Scope,
@@ -60,6 +62,10 @@ export const rateLimitModule = define({
     scope: Type.Optional(fields.scope),
   },
   shape: fields,
+  check({ key }, prefix) {
+    const fault = key === undefined ? undefined : rateLimitKeyFault(key)
+    if (fault) throw invalidField(`${prefix}key`, fault)
+  },
   toStored: ({ requests, per_seconds, key, mode }) => ({
     settings: {
       requests,

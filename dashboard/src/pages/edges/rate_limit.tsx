@@ -1,5 +1,10 @@
 import { useState } from 'react'
-import { rateLimitDefaults, rateLimitMost } from '../../../../src/kernel/edge/rate_limit.ts'
+import {
+  headerKeyPrefix,
+  rateLimitDefaults,
+  rateLimitKeyFault,
+  rateLimitMost,
+} from '../../../../src/kernel/edge/rate_limit.ts'
 import type { Shapes } from '../../api/client.ts'
 import { Choice } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
@@ -36,9 +41,12 @@ const LimitRow = ({ place, limit, unit }: Props) => (
   </ModuleRow>
 )
 
+const headerOf = (key: string) => (key.startsWith(headerKeyPrefix) ? key.slice(headerKeyPrefix.length) : undefined)
+const sharedBy = (key: string) =>
+  key === 'source' ? 'from one address' : headerOf(key) ? `with one ${headerOf(key)}` : 'in all'
 const secondsText = (seconds: number) => (seconds === 1 ? 'second' : `${seconds} seconds`)
 const textOf = ({ count, per_seconds, key, mode }: Limit, unit: Unit): string =>
-  `${count.toLocaleString('en')} ${unit} every ${secondsText(per_seconds)} ${key === 'source' ? 'from one address' : 'in all'}, on each node${mode === 'warn' ? ': warns only' : ''}`
+  `${count.toLocaleString('en')} ${unit} every ${secondsText(per_seconds)} ${sharedBy(key)}, on each node${mode === 'warn' ? ': warns only' : ''}`
 
 /** Undefined for anything but a whole number within its bounds. */
 function wholeNumber(text: string, most: number): number | undefined {
@@ -51,14 +59,16 @@ function EditLimit({ place, limit, unit, onClose }: Props & { onClose: () => voi
   const [initial] = useState(() => ({
     count: `${limit?.count ?? ''}`,
     seconds: `${limit?.per_seconds ?? 60}`,
-    key: limit?.key ?? rateLimitDefaults.key,
+    counted: headerOf(limit?.key ?? '') ? headerKeyPrefix : (limit?.key ?? rateLimitDefaults.key),
+    header: headerOf(limit?.key ?? '') ?? '',
     mode: limit?.mode ?? rateLimitDefaults.mode,
     enabled: limit?.enabled ?? true,
   }))
   const { values, set, isDirty } = useDraft<typeof initial>(initial)
   const count = wholeNumber(values.count, rateLimitMost.requests)
   const per_seconds = wholeNumber(values.seconds, rateLimitMost.per_seconds)
-  const { key, mode, enabled } = values
+  const { counted, header, mode, enabled } = values
+  const key = counted === headerKeyPrefix ? `${counted}${header.trim()}` : counted
   const shared = per_seconds && { per_seconds, mode, enabled, scope: 'node' as const }
   const faultOf = (text: string, number: number | undefined, most: number) =>
     text && !number ? `It must be a number from 1 to ${most.toLocaleString('en')}.` : undefined
@@ -79,15 +89,12 @@ function EditLimit({ place, limit, unit, onClose }: Props & { onClose: () => voi
         onChange={set('seconds')}
         error={faultOf(values.seconds, per_seconds, rateLimitMost.per_seconds)}
       />
-      <Choice
-        label="Counted for"
-        name="key"
-        value={key}
-        onChange={set('key')}
-        options={[
-          { value: 'source', label: 'Each client address' },
-          { value: isOnRoute ? 'route' : 'edge', label: 'All clients together' },
-        ]}
+      <CountedFor
+        value={counted}
+        onChange={set('counted')}
+        header={header}
+        onHeader={set('header')}
+        isOnRoute={isOnRoute}
       />
       <Choice
         label={`${isOnRoute ? 'Requests' : 'Connections'} beyond it`}
@@ -109,7 +116,9 @@ function EditLimit({ place, limit, unit, onClose }: Props & { onClose: () => voi
     <ModuleDialog
       {...common}
       module="rate_limit"
-      body={count && shared ? { ...shared, requests: count, key: key as RateLimit['key'] } : undefined}
+      body={
+        count && shared && (!isOnRoute || !rateLimitKeyFault(key)) ? { ...shared, requests: count, key } : undefined
+      }
     >
       {fields}
     </ModuleDialog>
@@ -121,5 +130,44 @@ function EditLimit({ place, limit, unit, onClose }: Props & { onClose: () => voi
     >
       {fields}
     </ModuleDialog>
+  )
+}
+
+type CountedForProps = {
+  value: string
+  onChange: (value: string) => void
+  header: string
+  onHeader: (value: string) => void
+  isOnRoute: boolean
+}
+function CountedFor({ value, onChange, header, onHeader, isOnRoute }: CountedForProps) {
+  const isHeader = value === headerKeyPrefix
+  const fault = header.trim() && rateLimitKeyFault(`${headerKeyPrefix}${header.trim()}`)
+  return (
+    <>
+      <Choice
+        label="Counted for"
+        name="key"
+        value={value}
+        onChange={onChange}
+        options={[
+          { value: 'source', label: 'Each client address' },
+          { value: isOnRoute ? 'route' : 'edge', label: 'All clients together' },
+          ...(isOnRoute ? [{ value: headerKeyPrefix, label: 'Each value of a header' }] : []),
+        ]}
+      />
+      {isHeader && (
+        <Field
+          label="Header"
+          value={header}
+          onChange={onHeader}
+          placeholder="X-Api-Key"
+          hint="Requests without it count for the client's address."
+          error={
+            fault ? 'It must be a header that clients may send, with a name of letters, digits and hyphens.' : undefined
+          }
+        />
+      )}
+    </>
   )
 }

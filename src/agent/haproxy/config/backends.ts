@@ -1,4 +1,4 @@
-import { clientCertificateHeaders } from '../../../kernel/edge/mutual_tls.ts'
+import { clientMayNotSend } from '../../../kernel/edge/client_headers.ts'
 import { noteFailedRequest } from '../lines/request_lines.ts'
 import { backendValue, timeoutsValue } from '../maps/codec.ts'
 import { noWebsocket, withHeaders, withTimeouts } from '../maps/entries.ts'
@@ -21,27 +21,6 @@ export const httpsBackends = [
   responseBackend,
 ]
 
-/** In lower case; a star matches any ending. */
-export const clientMayNotSend = [
-  'connection',
-  'keep-alive',
-  'proxy-*',
-  'te',
-  'trailer',
-  'upgrade',
-  'x-forwarded-*',
-  'forwarded',
-  'x-real-ip',
-  'x-client-ip',
-  'x-cluster-client-ip',
-  'true-client-ip',
-  'cf-connecting-ip',
-  'x-request-id',
-  clientCertificateHeaders,
-  // Replace the path in some frameworks, and with it the one that was decided on.
-  'x-original-*',
-  'x-rewrite-url',
-]
 /** Many servers treat `_` in a header name as `-`, and some treat any other character as one. */
 const inAnyDisguise = [
   ...clientMayNotSend.map((name) => name.replaceAll('-', '[^a-z0-9]').replace('*', '.*')),

@@ -28,7 +28,7 @@ import { changeResponses, findResponseLists, responseHeaderAcls } from './respon
 import { chooseResponse, responseBackend } from './responses.ts'
 import { answerPreflights, corsAcls, findCors } from './route_cors.ts'
 import { filterAcls, filterMethods, filterUserAgents } from './route_filters.ts'
-import { limitConnectionRate, limitRate, rateAcls, rateTables } from './route_rate.ts'
+import { limitConnectionRate, limitRate, rateAcls, rateTables, rateValueAcls } from './route_rate.ts'
 import { redirectRequests } from './route_redirect.ts'
 import { rewriteRequests } from './route_rewrite.ts'
 import {
@@ -99,8 +99,8 @@ ${packageFiles.lua.map((file) => `  lua-load-per-thread ${quoted(file)} ${target
   # How much of an upload may be under way unread: with the default of 64 KiB, a client far away waits most of the time.
   tune.h2.fe.initial-window-size 1048576
   # Two for sources, whose connections and requests count separately, one for each other limit, one for refusals; see limits.ts.
-  # One for WebSockets; see sessions.ts. One for rates of routes; see route_rate.ts.
-  tune.stick-counters 7
+  # One for WebSockets; see sessions.ts. Two for rates of routes; see route_rate.ts.
+  tune.stick-counters 8
   set-var proc.closes int(0)
   # All rules in one go. After 50, the default, HAProxy would let other requests run first, and many could find that few are
   # in flight before the first of them is.
@@ -216,7 +216,7 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
-  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${corsAcls}${filterAcls}${rateAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
+  acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${corsAcls}${filterAcls}${rateAcls}${rateValueAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found

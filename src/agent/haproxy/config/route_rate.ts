@@ -1,4 +1,4 @@
-import { rateLimitMost } from '../../../kernel/edge/rate_limit.ts'
+import { headerKeyPrefix, headerValuesOfSource, rateLimitMost } from '../../../kernel/edge/rate_limit.ts'
 import { withModule } from '../maps/codec.ts'
 import { rateValue } from '../maps/module_entries.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
@@ -7,22 +7,35 @@ import { embedsIpv4, refuseOver } from './limits.ts'
 import { findModule, warnOf } from './modules.ts'
 import { type EntryVariable, part, refuseConnection } from './rules.ts'
 
-/** Counts of windows up to a minute, and of longer ones: those of many short windows must not push out the long ones. */
+/**
+ * Counts of windows up to a minute, and of longer ones: those of many short windows must not push out the long ones. Clients
+ * choose the values of headers, so their counts have tables of their own.
+ */
 const tableSize = 200_000
+const minute = 60
 const tables = [
-  { name: 'rates_short', seconds: 60 },
-  { name: 'rates_long', seconds: rateLimitMost.per_seconds },
-] as const
-
+  {
+    name: 'rates_short',
+    values: 'rates_short_values',
+    seconds: minute,
+    condition: `{ var(txn.rate_seconds) -m int le ${minute} }`,
+  },
+  {
+    name: 'rates_long',
+    values: 'rates_long_values',
+    seconds: rateLimitMost.per_seconds,
+    condition: `{ var(txn.rate_seconds) -m int gt ${minute} }`,
+  },
+]
 /**
  * An entry for each client and window: a full table forgets those that were not used for longest. A count has to outlast its
- * window, which may have begun just now.
+ * window, which may have begun just now. A table of values forgets none, or clients could make it forget the values they have used up.
  */
 export const rateTables = tables
-  .map(
-    ({ name, seconds }) =>
-      `backend ${name}\n  stick-table type string len 96 size ${tableSize} expire ${seconds + 1}s store gpc0\n`,
-  )
+  .flatMap(({ name, values, seconds }) => [
+    `backend ${name}\n  stick-table type string len 96 size ${tableSize} expire ${seconds + 1}s store gpc0\n`,
+    `backend ${values}\n  stick-table type string len 96 size ${tableSize} nopurge expire ${seconds + 1}s store gpc0\n`,
+  ])
   .join('\n')
 
 const field = (name: 'requests' | 'seconds' | 'key' | 'mode') => `var(txn.rate_limit),${rateValue.field(name)}`
@@ -30,26 +43,45 @@ const field = (name: 'requests' | 'seconds' | 'key' | 'mode') => `var(txn.rate_l
 /** What all of them ask. */
 export const rateAcls = `
   acl rate_exceeded var(txn.rate_left) -m int lt 0`
+export const rateValueAcls = `
+  acl has_rate_key var(txn.rate_value_key) -m found
+  acl is_new_value var(txn.rate_is_new) -m found`
+
+const forEachTable = (rules: (table: (typeof tables)[number]) => string): string =>
+  tables.map((table) => `\n  ${rules(table)}`).join('')
+/** What is counted, in this window. */
+const counterOf = (entry: EntryVariable): string => `%[${part(entry, 'target')}].%[var(txn.rate_window)]`
 
 /**
  * Windows begin at multiples of their length, and are part of the key, so that an entry is never set back while others count
- * with it: a route never takes more than its limit in a window.
+ * with it: a route never takes more than its limit in a window. `byValue`: rules that may count in another table.
  */
-const countIn = (rule: string, entry: EntryVariable, failure: string): string => {
-  const counter = `%[${part(entry, 'target')}].%[var(txn.rate_window)]`
+const countIn = (rule: string, entry: EntryVariable, failure: string, byValue = ''): string => {
+  const counter = counterOf(entry)
   return `
   ${rule} set-var(txn.rate_seconds) ${field('seconds')},add(0) if knows_rate_limit
   ${rule} set-var(txn.rate_now) date if knows_rate_limit
   ${rule} set-var(txn.rate_window) var(txn.rate_now),div(txn.rate_seconds) if knows_rate_limit
-  ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,ipmask(32,64)]" if knows_rate_limit { ${field('key')} -m str source } !${embedsIpv4}
-  ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,hex,bytes(0,16)]" if knows_rate_limit { ${field('key')} -m str source } ${embedsIpv4}
-  ${rule} set-var-fmt(txn.rate_key) "${counter}" if knows_rate_limit !{ var(txn.rate_key) -m found }
-  ${rule} track-sc6 var(txn.rate_key) table ${tables[0].name} if knows_rate_limit { var(txn.rate_seconds) -m int le ${tables[0].seconds} }
-  ${rule} track-sc6 var(txn.rate_key) table ${tables[1].name} if knows_rate_limit { var(txn.rate_seconds) -m int gt ${tables[0].seconds} }
+  ${rule} set-var-fmt(txn.rate_key) "${counter}" if knows_rate_limit { ${field('key')} -m str route edge }
+  ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,ipmask(32,64)]" if knows_rate_limit !{ var(txn.rate_key) -m found } !${embedsIpv4}
+  ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,hex,bytes(0,16)]" if knows_rate_limit !{ var(txn.rate_key) -m found }${byValue}${forEachTable(({ name, condition }) => `${rule} track-sc6 var(txn.rate_key) table ${name} if knows_rate_limit ${condition}`)}
   ${rule} set-var(txn.rate_count) sc_inc_gpc0(6) if knows_rate_limit
   ${failure} if knows_rate_limit !{ var(txn.rate_count) -m found }
   ${rule} set-var(txn.rate_left) ${field('requests')},sub(txn.rate_count) if knows_rate_limit`
 }
+
+/**
+ * A value of a header has a count of its own if it has one already, or if its client has not brought many and the table has
+ * room. Otherwise none is tracked here, and the rules after these count for the address of the client: inventing values gets a client
+ * no more than `headerValuesOfSource` times the limit, and takes nothing from others. Some values are secret, so they
+ * are kept as hashes.
+ */
+const countByValue = (entry: EntryVariable): string => `
+  http-request lua.rate_value if knows_rate_limit { ${field('key')} -m beg ${headerKeyPrefix} }
+  http-request set-var-fmt(txn.rate_value_key) "${counterOf(entry)}.%[var(txn.rate_value),sha2(256),base64]" if { var(txn.rate_value) -m found }
+  http-request set-var(txn.rate_is_new) bool(true) if has_rate_key ${tables.map(({ values }) => `!{ var(txn.rate_value_key),in_table(${values}) }`).join(' ')}${forEachTable(({ name, condition }) => `http-request track-sc7 var(txn.rate_key),concat(.values) table ${name} if is_new_value ${condition}`)}
+  http-request set-var(txn.rate_values) sc_inc_gpc0(7) if is_new_value
+  http-request unset-var(txn.rate_value_key) if is_new_value !{ var(txn.rate_values) -m int le ${headerValuesOfSource} }${forEachTable(({ values, condition }) => `http-request track-sc6 var(txn.rate_value_key) table ${values} if has_rate_key ${condition}`)}`
 
 const overLimit = (mode: 'warn' | 'enforce') => `knows_rate_limit rate_exceeded { ${field('mode')} -m str ${mode} }`
 
@@ -57,7 +89,7 @@ const overLimit = (mode: 'warn' | 'enforce') => `knows_rate_limit rate_exceeded 
 export const limitRate = (
   settings: ProxySettings,
   of: string,
-): string => `${findModule(settings, 'rate_limit', of)}${countIn('http-request', 'txn.entry', `http-request return ${answers.internal}`)}
+): string => `${findModule(settings, 'rate_limit', of)}${countIn('http-request', 'txn.entry', `http-request return ${answers.internal}`, countByValue('txn.entry'))}
   http-request set-var(txn.rate_reset) var(txn.rate_now),mod(txn.rate_seconds),neg,add(txn.rate_seconds) if knows_rate_limit rate_exceeded${warnOf('rate_limit', overLimit('warn'))}
   http-request set-var(txn.over) str(rate_limit) if ${overLimit('enforce')}${refuseOver('http-request', `return ${answers.rateLimited}`)}`
 

@@ -6,7 +6,7 @@ import {
 import { anything, corsFault, parentOf } from '../../../kernel/edge/cors.ts'
 import { allowedMethods, type Filter, methodsFault, userAgentFault } from '../../../kernel/edge/filters.ts'
 import { encodeHeaderText } from '../../../kernel/edge/headers.ts'
-import type { ConnectionLimit } from '../../../kernel/edge/rate_limit.ts'
+import { type ConnectionLimit, rateLimitKeyFault } from '../../../kernel/edge/rate_limit.ts'
 import { redirectFault } from '../../../kernel/edge/redirect.ts'
 import { rewriteFault } from '../../../kernel/edge/rewrite.ts'
 import { delimited, UnusableRecord, withModule } from './codec.ts'
@@ -64,7 +64,11 @@ const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name])
     return filterLists(filter, (method) => method, allowedMethods(filter))
   },
 
-  rate_limit: ({ requests, per_seconds, key, mode }) => rateValue.format({ requests, seconds: per_seconds, key, mode }),
+  rate_limit({ requests, per_seconds, key, mode }) {
+    const fault = rateLimitKeyFault(key)
+    checked('rate_limit', fault === undefined ? undefined : { place: 'key', fault })
+    return rateValue.format({ requests, seconds: per_seconds, key, mode })
+  },
 
   redirect(redirect) {
     checked('redirect', redirectFault(redirect))
