@@ -62,6 +62,7 @@ export async function furnish(admin: Account) {
     '/check?ip=127.0.0.9&target=api',
     '/audit',
     '/backends',
+    `/backends/${backend.id}`,
     '/domains',
     `/domains/${domain.id}`,
     '/certificates',

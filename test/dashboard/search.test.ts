@@ -11,7 +11,7 @@ const plane = await startDashboard({ after })
 const { origin, newAccount } = plane
 const browser = await openBrowser({ after })
 const admin = await newAccount()
-const { policy, edge } = await furnish(admin)
+const { policy, backend, edge } = await furnish(admin)
 const page = await openPage(browser)
 await signIn(page, origin, admin.token)
 
@@ -27,7 +27,7 @@ test('the search opens pages, resources by name and by id, routes and actions', 
     ['office', /^offices/, `/policies/${policy.id}`],
     [edge.id, /^app\.example:443/, `/edges/${edge.id}`],
     ['app.example:443/', /^app\.example:443\/.*Route/, `/edges/${edge.id}`],
-    ['app.internal', /^app\.internal:8080/, '/backends'],
+    ['app.internal', /^app\.internal:8080/, `/backends/${backend.id}`],
   ] as const) {
     await search(text)
     await page.getByRole('menuitem', { name: found }).first().waitFor()

@@ -103,6 +103,7 @@ function useResources(isAdmin: boolean): Finding[] {
   const certificates = useQuery({ ...queries.certificates(), ...fresh }).data ?? []
   const weighted = useQuery({ ...queries.weightedBackends(), ...fresh }).data ?? []
   const failover = useQuery({ ...queries.failoverBackends(), ...fresh }).data ?? []
+  const responses = useQuery({ ...queries.responseBackends(), ...fresh }).data ?? []
   const webhooks = useQuery({ ...queries.webhooks(), ...fresh, enabled: isAdmin }).data ?? []
   const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin }).data?.edge_nodes ?? []
   const edges = [...https, ...tcp]
@@ -176,13 +177,19 @@ function useResources(isAdmin: boolean): Finding[] {
         label: address,
         mono: true,
         detail: description ?? 'Backend',
-        to: '/backends',
+        to: `/backends/${id}`,
       }),
     ),
     ...[...weighted, ...failover].map(
       ({ id, description, status }): Finding => ({
         ...{ id, status, icon: 'backends', label: description ?? id },
-        ...{ detail: 'Backend group', to: '/backends' },
+        ...{ detail: 'Backend group', to: `/backends/${id}` },
+      }),
+    ),
+    ...responses.map(
+      ({ id, description, status_code }): Finding => ({
+        ...{ id, icon: 'backends', label: description ?? `HTTP response ${status_code}` },
+        ...{ detail: 'HTTP response', to: `/backends/${id}` },
       }),
     ),
     ...nodes.map(

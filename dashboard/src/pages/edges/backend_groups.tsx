@@ -1,8 +1,7 @@
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { answerOf, api } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
-import { queries, useRefresh } from '../../api/queries.ts'
+import { useRefresh } from '../../api/queries.ts'
 import { Confirm } from '../../ui/confirm.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
 import { Icon } from '../../ui/icons.tsx'
@@ -11,7 +10,8 @@ import { Section } from '../../ui/section.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { rankOf, StatusCell } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
-import { type Group, kindLabels, nameOfGroup, nameOfStatic, useGroups } from './backend_options.ts'
+import { BackendLink } from '../backends/backend.tsx'
+import { type Group, kindLabels, nameOfGroup, useGroups } from './backend_options.ts'
 import { FailoverForm, WeightedForm } from './group_forms.tsx'
 import { ResponseForm } from './response_form.tsx'
 
@@ -73,7 +73,7 @@ export function BackendGroups() {
   )
 }
 
-function GroupForm({ kind, group, onClose }: Open & { onClose: () => void }) {
+export function GroupForm({ kind, group, onClose }: Open & { onClose: () => void }) {
   if (kind === 'weighted')
     return <WeightedForm backend={group?.kind === kind ? group.backend : undefined} onClose={onClose} />
   if (kind === 'failover')
@@ -84,7 +84,13 @@ function GroupForm({ kind, group, onClose }: Open & { onClose: () => void }) {
 type Options = { mayChange: boolean; onEdit: (group: Group) => void; onDelete: (group: Group) => void }
 
 const columnsFor = ({ mayChange, onEdit, onDelete }: Options): Column<Group>[] => [
-  { title: 'Name', className: 'a1', isRowHead: true, sortBy: nameOfGroup, cell: nameOfGroup },
+  {
+    title: 'Name',
+    className: 'a1',
+    isRowHead: true,
+    sortBy: nameOfGroup,
+    cell: ({ backend }) => <BackendLink id={backend.id} />,
+  },
   { title: 'Kind', className: 'b1', sortBy: ({ kind }) => kindLabels[kind], cell: ({ kind }) => kindLabels[kind] },
   {
     title: 'State',
@@ -119,20 +125,14 @@ const columnsFor = ({ mayChange, onEdit, onDelete }: Options): Column<Group>[] =
 ]
 
 function Members({ group }: { group: Group }) {
-  const backends = useQuery(queries.backends()).data
-  const responses = useQuery(queries.responseBackends()).data
-  const nameOf = (id: string) => {
-    const found = backends?.find((backend) => backend.id === id)
-    if (found) return nameOfStatic(found)
-    const response = responses?.find((backend) => backend.id === id)
-    return response ? nameOfGroup({ kind: 'http_response', backend: response }) : id
-  }
   if (group.kind === 'http_response') return <span>Status {group.backend.status_code}</span>
   if (group.kind === 'failover')
     return (
       <ol>
         {group.backend.backends.map((id) => (
-          <li key={id}>{nameOf(id)}</li>
+          <li key={id}>
+            <BackendLink id={id} />
+          </li>
         ))}
       </ol>
     )
@@ -140,7 +140,7 @@ function Members({ group }: { group: Group }) {
     <ul>
       {Object.entries(group.backend.backends).map(([id, weight]) => (
         <li key={id}>
-          {nameOf(id)}: {weight === 0 ? 'drained' : `weight ${weight}`}
+          <BackendLink id={id} />: {weight === 0 ? 'drained' : `weight ${weight}`}
         </li>
       ))}
     </ul>
@@ -154,7 +154,9 @@ const remove = ({ kind, backend: { id } }: Group) => {
   return answerOf(api.DELETE('/backends/http_response/{id}', params))
 }
 
-function DeleteGroup({ group, onClose }: { group: Group; onClose: () => void }) {
+type DeleteProps = { group: Group; onClose: () => void; onDeleted?: () => void }
+
+export function DeleteGroup({ group, onClose, onDeleted }: DeleteProps) {
   const refresh = useRefresh()
   return (
     <Confirm
@@ -163,6 +165,7 @@ function DeleteGroup({ group, onClose }: { group: Group; onClose: () => void }) 
       act={() => remove(group)}
       onDone={async () => {
         onClose()
+        onDeleted?.()
         await refresh('/backends')
       }}
       onClose={onClose}

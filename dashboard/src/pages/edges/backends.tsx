@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { Link } from 'react-router'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
@@ -91,9 +92,11 @@ const columnsFor = ({ mayChange, onOpen }: Options): Column<Backend>[] => [
     width: '280px',
     isRowHead: true,
     sortBy: ({ address }) => address,
-    cell: ({ address, description }) => (
+    cell: ({ id, address, description }) => (
       <span className="two">
-        <span className="mono">{address}</span>
+        <Link className="mono" to={`/backends/${id}`}>
+          {address}
+        </Link>
         {description && <small>{description}</small>}
       </span>
     ),
@@ -145,7 +148,7 @@ const Traits = ({ backend }: { backend: Backend }) => (
   </>
 )
 
-function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClose: () => void }) {
+export function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClose: () => void }) {
   const { values, set, isDirty } = useDraft({
     address: backend?.address ?? '',
     description: backend?.description ?? '',
@@ -200,7 +203,9 @@ function BackendForm({ backend, onClose }: { backend: Backend | undefined; onClo
   )
 }
 
-function DeleteBackend({ backend, onClose }: { backend: Backend; onClose: () => void }) {
+type DeleteProps = { backend: Backend; onClose: () => void; onDeleted?: () => void }
+
+export function DeleteBackend({ backend, onClose, onDeleted }: DeleteProps) {
   const refresh = useRefresh()
   return (
     <Confirm
@@ -209,6 +214,7 @@ function DeleteBackend({ backend, onClose }: { backend: Backend; onClose: () => 
       act={() => answerOf(api.DELETE('/backends/static/{id}', { params: { path: { id: backend.id } } }))}
       onDone={async () => {
         onClose()
+        onDeleted?.()
         await refresh('/backends')
       }}
       onClose={onClose}

@@ -71,7 +71,7 @@ export function StatusNote({ status }: { status: Status | undefined }) {
     <div className={stateOf(status) === 'down' ? 'note refused' : 'note warned'} role="status">
       <Icon name={stateOf(status) === 'down' ? 'refused' : 'warned'} />
       <div>
-        <p className="strong">{status?.reason ?? 'The control plane did not say how this edge is.'}</p>
+        <p className="strong">{status?.reason ?? 'The control plane did not say how this is.'}</p>
         {status?.since && (
           <p>
             Since <Ago at={status.since} />

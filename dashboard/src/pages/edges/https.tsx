@@ -200,7 +200,9 @@ function RouteSummary({ route }: { route: Route }) {
         {redirect?.enabled ? (
           `→ ${redirect.to}`
         ) : backend?.enabled ? (
-          (target?.description ?? target?.address ?? (group ? nameOfGroup(group) : backend.backend.id))
+          <Link to={`/backends/${backend.backend.id}`}>
+            {target?.description ?? target?.address ?? (group ? nameOfGroup(group) : backend.backend.id)}
+          </Link>
         ) : (
           <span className="soft">No backend</span>
         )}

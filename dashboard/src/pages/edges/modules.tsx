@@ -27,10 +27,10 @@ export function BackendRow({ place, module }: { place: ModulePlace; module: Back
       without={<Badge tone="warned">No backend: traffic is refused</Badge>}
       edit={(onClose) => <EditBackend place={place} module={module} onClose={onClose} />}
     >
-      {group ? (
-        <span>{nameOfGroup(group)}</span>
-      ) : (
-        <span className="mono">{backend?.address ?? module?.backend.id}</span>
+      {module && (
+        <Link to={`/backends/${module.backend.id}`}>
+          {group ? nameOfGroup(group) : (backend?.address ?? module.backend.id)}
+        </Link>
       )}{' '}
       <span className="soft">{backend?.description}</span>
     </ModuleRow>

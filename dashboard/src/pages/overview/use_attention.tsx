@@ -47,8 +47,8 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
         id,
         name: description ?? ('address' in rest ? rest.address : id),
         status,
-        to: '/backends',
-        what: 'backends',
+        to: `/backends/${id}`,
+        what: 'backend',
       }),
     ),
     ...edges
