@@ -48,6 +48,10 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     folders: ['kernel', 'db', 'identity', 'http', 'distribution', 'operations', 'publisher'],
     because: 'joining trades a token for a place in the fleet: nothing knows it but the commands',
   },
+  alerts: {
+    folders: ['kernel', 'db', 'health', 'operations', 'resources'],
+    because: 'alerts follow from the health of things and leave audit events: how those are sent is not their business',
+  },
   webhooks: {
     folders: ['kernel', 'db', 'identity', 'operations', 'resources'],
     because: 'webhooks read the audit and send it; they answer no requests',
@@ -89,6 +93,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
       'publisher',
       'fleet',
       'sign_in',
+      'alerts',
       'webhooks',
       'acme',
       'backup',

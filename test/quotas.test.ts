@@ -44,6 +44,7 @@ async function countedFor({ accountId }: Account): Promise<Record<string, number
     union all select 'tls_certificates', count(*) from tls_certificates where account_id = ${id}
     union all select 'change_sets', count(*) from change_sets where account_id = ${id} and state in ('draft', 'waiting', 'approved')
     union all select 'access_tests', count(*) from access_tests where account_id = ${id}
+    union all select 'alert_rules', count(*) from alert_rules where account_id = ${id}
     union all select 'webhook_destinations', count(*) from webhook_destinations where account_id = ${id}`,
   )
   return Object.fromEntries(rows.filter(({ used }) => used > 0).map(({ kind, used }) => [kind, used]))
@@ -93,6 +94,7 @@ const creations: Record<QuotaKind, (account: Account) => Promise<(name: string) 
     '/access_tests',
     { address: '192.0.2.1', target: { type: 'api' }, expect: 'allowed' },
   ],
+  alert_rules: async () => () => ['/alert_rules', { kind: 'backend_down' }],
   webhook_destinations: async () => (name) => [
     '/webhook_destinations',
     { url: `https://${name}.example/`, enabled: false },

@@ -30,6 +30,7 @@ import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
 import { urlFault } from '../webhooks/url.ts'
 import { startAcme } from './acme.ts'
+import { startAlerts } from './alerts.ts'
 import { createBuffers } from './buffers.ts'
 import { openDatabase } from './database.ts'
 import { checkDomains, createDomainService } from './domain_service.ts'
@@ -113,6 +114,7 @@ export async function serve(config: Config): Promise<number> {
   const stopMetrics = showMinuteMetrics(db, edges.view, quotasIn(config), metrics, log)
   const stopTrials = startConfirmations({ db, service, routes, changes, metrics, log })
   const stopWebhooks = startWebhooks(config, webhooksMayGo, { secrets, changes, metrics, log })
+  const stopAlerts = startAlerts(config, { db, edges: edges.view, metrics, log })
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
@@ -121,7 +123,16 @@ export async function serve(config: Config): Promise<number> {
   void warnOfMissingKeys(db, secrets, log)
 
   await closeWhenTold(app, config, log)
-  await Promise.all([stopAcme(), stopTrials(), stopWebhooks(), stopUpkeep(), stopMetrics(), edges.stop(), stopFleet()])
+  await Promise.all([
+    stopAcme(),
+    stopAlerts(),
+    stopTrials(),
+    stopWebhooks(),
+    stopUpkeep(),
+    stopMetrics(),
+    edges.stop(),
+    stopFleet(),
+  ])
   await Promise.all([stopBuffers(), tracing.stop()])
   await db.end()
   log.info('stopped')

@@ -15,6 +15,7 @@ import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { deleteIdempotencyKeys } from '../operations/idempotency.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
 import { addUpUsage } from '../operations/quota.ts'
+import { forgetResolvedBefore, historyOf } from '../resources/alerts/alert_store.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { appliedDays, deleteAppliedBefore } from '../resources/change_sets/store.ts'
 import { deleteEndedSignIns } from '../resources/command_sign_in/store.ts'
@@ -75,6 +76,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     'delete ended sessions': () => deleteEndedSessions(db),
     'delete webhook deliveries': () =>
       deleteDeliveriesBefore(db, now - config.GATEHOUSE_WEBHOOK_RETENTION_DAYS * dayMs),
+    'delete old alerts': () => forgetResolvedBefore(db, now - historyOf.days * dayMs),
     ...(secrets && { 'encrypt webhook secrets': () => encryptWebhookSecrets(db, secrets) }),
     'count refused hostports': async () => metrics.showRefusedHostports(await countRefusedHostports(db)),
     'look at the expiry of certificates': async () => {

@@ -28,6 +28,7 @@ export const quotaSettings = {
   GATEHOUSE_WEBHOOK_DESTINATIONS_PER_ACCOUNT: quota('webhook_destinations'),
   GATEHOUSE_CHANGE_SETS_PER_ACCOUNT: quota('change_sets'),
   GATEHOUSE_ACCESS_TESTS_PER_ACCOUNT: quota('access_tests'),
+  GATEHOUSE_ALERT_RULES_PER_ACCOUNT: quota('alert_rules'),
 }
 
 export const quotasIn = (config: Readonly<Record<keyof typeof quotaSettings, number>>): Quotas => ({
@@ -48,4 +49,5 @@ export const quotasIn = (config: Readonly<Record<keyof typeof quotaSettings, num
   webhook_destinations: config.GATEHOUSE_WEBHOOK_DESTINATIONS_PER_ACCOUNT,
   change_sets: config.GATEHOUSE_CHANGE_SETS_PER_ACCOUNT,
   access_tests: config.GATEHOUSE_ACCESS_TESTS_PER_ACCOUNT,
+  alert_rules: config.GATEHOUSE_ALERT_RULES_PER_ACCOUNT,
 })

@@ -1,4 +1,5 @@
 import { acmeSettings } from './acme.ts'
+import { alertSettings } from './alerts.ts'
 import { backupSettings } from './backup.ts'
 import { domainSettings } from './domains.ts'
 import { natsSettings } from './nats.ts'
@@ -168,6 +169,7 @@ export const settings = {
     parse: wholeNumber(0, 1_200),
   }),
   ...webhookSettings,
+  ...alertSettings,
   ...traceSettings,
   ...backupSettings,
   GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({

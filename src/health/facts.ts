@@ -10,10 +10,9 @@ import type { CertificateFacts } from './domains.ts'
 import type { EdgeContext } from './edges.ts'
 import type { NodeFacts } from './fleet.ts'
 
-export type HealthRequest = Pick<
-  Handling<unknown, unknown, unknown>,
-  'db' | 'caller' | 'clock' | 'edges' | 'noteStatusUnread'
->
+export type HealthRequest = Pick<Handling<unknown, unknown, unknown>, 'db' | 'clock' | 'edges' | 'noteStatusUnread'> & {
+  readonly caller: { readonly accountId: Uuid }
+}
 
 /** What the status of one page of resources depends on. */
 export type Wanted = {

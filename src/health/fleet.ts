@@ -65,6 +65,12 @@ export function onNodes(fleet: Fleet, keys: readonly string[], withheld: Readonl
   )
 }
 
+/** One node, as far as it concerns the account. */
+export function statusForAccount(node: NodeFacts, { isConnected }: Fleet): Status {
+  const alone = { isConnected, nodes: [node] }
+  return node.live ? worstOf(refusal([node], [...node.refused.keys()]), lag([node])) : absence(alone)
+}
+
 const fine = up('Every edge node has applied every change that is due.')
 
 function refusal(live: readonly NodeFacts[], keys: readonly string[]): Status {

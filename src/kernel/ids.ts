@@ -27,11 +27,13 @@ export const idPrefixes = {
   ev: 'audit event',
   chs: 'change set',
   act: 'access test',
+  alr: 'alert rule',
+  alt: 'alert',
 } as const
 
 /** 'an API key', 'a user': for sentences. */
 export const withArticle = (noun: string): string =>
-  `${/^(API|IP|HTTP|access|account|audit|edge|identity|operation)/.test(noun) ? 'an' : 'a'} ${noun}`
+  `${/^(API|IP|HTTP|access|account|alert|audit|edge|identity|operation)/.test(noun) ? 'an' : 'a'} ${noun}`
 export const oneOf = (prefix: IdPrefix): string => withArticle(idPrefixes[prefix])
 export const manyOf = (noun: string): string =>
   noun.endsWith('y') && !noun.endsWith('key') ? `${noun.slice(0, -1)}ies` : `${noun}s`

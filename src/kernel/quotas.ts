@@ -20,6 +20,7 @@ export const quotaKinds = {
   webhook_destinations: { called: 'webhook destinations', byDefault: 100 },
   change_sets: { called: 'drafts of change sets', byDefault: 1_000 },
   access_tests: { called: 'access tests', byDefault: 200 },
+  alert_rules: { called: 'alert rules', byDefault: 100 },
 } as const satisfies Record<string, { called: string; byDefault: number; atMost?: number }>
 
 export type QuotaKind = keyof typeof quotaKinds

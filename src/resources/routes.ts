@@ -1,5 +1,6 @@
 import type { Route } from '../http/route.ts'
 import { accessTestRoutes } from './access_tests/routes.ts'
+import { alertRoutes } from './alerts/routes.ts'
 import { apiKeyRoutes } from './api_keys/routes.ts'
 import { approvalPolicyRoutes } from './approval_policy/routes.ts'
 import { auditEventRoutes } from './audit_events/routes.ts'
@@ -68,4 +69,5 @@ export const routes: readonly Route[] = [
   ...auditEventRoutes,
   ...revertRoutes,
   ...webhookDestinationRoutes,
+  ...alertRoutes,
 ]

@@ -6,12 +6,14 @@ import { firstUuidOf, toId, type Uuid } from '../kernel/ids.ts'
 import { matches } from '../kernel/scopes.ts'
 import { settledPosition } from '../resources/audit_events/store.ts'
 import { type AuditEventRow, toAuditEvent } from '../resources/audit_events/view.ts'
+import type { DestinationFormat } from '../resources/webhook_destinations/schema.ts'
 import { openWebhookSecrets, type SecretColumns, secretColumns } from '../resources/webhook_destinations/secrets.ts'
 
 /** A destination that this process sends for. */
 export type Lease = { accountId: Uuid; destinationId: Uuid; holder: Uuid }
 export type Destination = {
   url: string
+  format: DestinationFormat
   secrets: string[]
   failingSince: number | null
 }
@@ -66,14 +68,16 @@ const held = ({ accountId, destinationId, holder }: Lease) =>
 
 /** Undefined when the destination is deleted or disabled, or another process has taken it. Throws UnreadableSecret. */
 export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): Promise<Destination | undefined> {
-  const row = await maybeOne<SecretColumns & { url: string; overlaps: boolean; failing_since: string | null }>(
+  const row = await maybeOne<
+    SecretColumns & { url: string; format: DestinationFormat; overlaps: boolean; failing_since: string | null }
+  >(
     db,
     sql`
     with renewed as (
       update webhook_progress set leased_until = now() + make_interval(secs => ${leaseSeconds})
       where ${held(lease)} returning failing_since
     )
-    select d.url, ${secretColumns}, renewed.failing_since,
+    select d.url, d.format, ${secretColumns}, renewed.failing_since,
       coalesce(d.previous_secret_expires_at > now(), false) as overlaps
     from webhook_destinations d, renewed
     where d.account_id = ${lease.accountId} and d.id = ${lease.destinationId} and d.enabled`,
@@ -84,6 +88,7 @@ export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): 
   const { current, previous } = openWebhookSecrets(counting, box)
   return {
     url: row.url,
+    format: row.format,
     secrets: [current, previous].filter((secret) => secret !== null),
     failingSince: row.failing_since === null ? null : Date.parse(row.failing_since),
   }
@@ -184,6 +189,8 @@ function isWanted(
   operations: readonly string[],
 ): boolean {
   if (operation === 'webhook_destinations.test') return resource_id === toId('whd', destinationId)
+  // It has to show where an alert of the rule would go.
+  if (operation === 'alert_rules.test') return operations.some((pattern) => matches(pattern, 'alerts.fire'))
   return operations.some((pattern) => matches(pattern, operation))
 }
 

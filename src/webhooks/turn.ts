@@ -4,8 +4,8 @@ import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { UnreadableSecret } from '../kernel/crypto/unreadable_secret.ts'
 import { signedHeaders } from '../kernel/crypto/webhook_signature.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
-import type { AuditEvent } from '../resources/audit_events/schema.ts'
 import { disable } from './disable.ts'
+import { payloadOf } from './payload.ts'
 import {
   type Destination,
   type Due,
@@ -112,7 +112,7 @@ function reasonToDisable(
 async function attempt(
   { db, send, clock, settings }: Parts,
   lease: Lease,
-  { url, secrets }: Destination,
+  { url, format, secrets }: Destination,
   due: readonly Due[],
   signal: AbortSignal,
 ): Promise<Result[]> {
@@ -125,7 +125,7 @@ async function attempt(
         const outcome = { status: null, error: 'the event is past its retention', retryAfterMs: 0 }
         return { ...each, outcome, state: 'dead' as const, waitMs: 0 }
       }
-      const body = payloadOf(event)
+      const body = payloadOf(event, format)
       const headers = {
         'content-type': 'application/json',
         'user-agent': 'Gatehouse-Webhooks',
@@ -135,10 +135,6 @@ async function attempt(
     }),
   )
 }
-
-/** As Standard Webhooks has it. A repeated delivery has the same `webhook-id`. */
-const payloadOf = (event: AuditEvent): string =>
-  JSON.stringify({ type: event.operation, timestamp: event.created_at, data: event })
 
 function resultOf(due: Due, outcome: Outcome, retryMs: readonly number[]): Result {
   if (outcome.error === null) return { ...due, outcome, state: 'delivered', waitMs: 0 }

@@ -18,12 +18,17 @@ export type HealthInstallation = ControlPlane & Reported & { origin: string; nat
 const everything = 1_000_000
 
 /** A control plane with NATS, and two nodes that say of themselves what a test wants: real reports, without a proxy behind them. */
-export async function startFleet(scope: Scope): Promise<HealthInstallation> {
+export async function startFleet(scope: Scope, more: Record<string, string> = {}): Promise<HealthInstallation> {
   const folder = await mkdtemp(join(testRun.folder, 'fleet-'))
   const nats = await startNats({ authorization: await withSecondNode(folder) })
   scope.after(() => nats.stop())
   const origin = `http://127.0.0.1:${await freePort()}`
-  const env = { GATEHOUSE_LISTEN: origin.slice('http://'.length), GATEHOUSE_PUBLIC_URL: origin, ...nats.controlPlane }
+  const env = {
+    GATEHOUSE_LISTEN: origin.slice('http://'.length),
+    GATEHOUSE_PUBLIC_URL: origin,
+    ...nats.controlPlane,
+    ...more,
+  }
   const plane = await startControlPlane(scope, { env })
   await addSigningKey(plane.db, secretsBox)
   const startedAt = new Date(Date.now() - 60_000).toISOString()

@@ -10,6 +10,7 @@ import { keptRequest } from '../harness/edge_requests.ts'
 import { poll } from '../harness/poll.ts'
 import { connectionLimitSample, ofModules } from '../harness/route_modules.ts'
 import { accessTestExpectations } from './access_tests.ts'
+import { alertExpectations } from './alerts.ts'
 import { backend, backendExpectations, failover, response, weighted } from './backends.ts'
 import { certificateBody, certificateExpectations } from './certificates.ts'
 import { changeSetExpectations } from './change_sets.ts'
@@ -374,6 +375,7 @@ export const expectations: Record<string, Expectation> = {
   },
 
   ...accessTestExpectations,
+  ...alertExpectations(() => database ?? assert.fail('call writeTo() first')),
   ...changeSetExpectations,
   'webhook_destinations.create': { admin: 201, member: 403, body: newWebhook },
   'webhook_destinations.get': { admin: 200, member: 403, path: id(webhook) },

@@ -48,6 +48,8 @@ const crossings: Record<string, Crossing> = {
   'access_tests.create target.route_id': 'unknown',
   'access_tests.update target.edge_id': 'unknown',
   'access_tests.update target.route_id': 'unknown',
+  'alert_rules.create resource_id': 'unknown',
+  'alert_rules.update resource_id': 'unknown',
   'ip_checks.create edge_id': 'unknown',
   'ip_checks.create route_id': 'unknown',
   'ip_policies.remove_rules rule_ids[]': 'ignored',

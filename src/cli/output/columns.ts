@@ -33,6 +33,8 @@ export const firstColumns: Readonly<Record<string, readonly string[]>> = {
   'audit_events.list': ['id', 'created_at', 'operation', 'resource_id', 'owner_id', 'source_ip'],
   'change_sets.list': ['id', 'description', 'state', 'operations', 'author_id', 'created_at', 'applied_at'],
   'access_tests.list': ['id', 'result', 'address', 'target', 'expect', 'description', 'reason'],
+  'alert_rules.list': ['id', 'kind', 'resource_id', 'state', 'description', 'silenced_until', 'evaluated_at'],
+  'alerts.list': ['id', 'state', 'kind', 'resource_id', 'since', 'reason', 'notified_at', 'rule_id'],
   'webhook_destinations.list': ['id', 'description', 'url', 'enabled', 'status', 'last_delivered_at', 'skipped_events'],
 }
 

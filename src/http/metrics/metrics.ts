@@ -3,6 +3,7 @@ import type { DbPool } from '../../db/pool.ts'
 import type { EventStreams } from '../event_stream.ts'
 import type { HeavyOperations } from '../limits/heavy.ts'
 import { type AcmeMetrics, acmeMetrics } from './acme.ts'
+import { type AlertMetrics, alertMetrics } from './alerts.ts'
 import { type BackupMetrics, backupMetrics } from './backup.ts'
 import { type ChangeSetMetrics, changeSetMetrics } from './change_sets.ts'
 import { type DomainMetrics, domainMetrics } from './domains.ts'
@@ -54,6 +55,7 @@ type OwnMetrics = {
 export type Metrics = OwnMetrics &
   DomainMetrics &
   AcmeMetrics &
+  AlertMetrics &
   QuotaMetrics &
   EdgeMetrics &
   BackupMetrics &
@@ -79,6 +81,7 @@ export function createMetrics(version: string, busy: Busy): Metrics {
     ...requestMetrics(registers),
     ...evidenceMetrics(registers),
     webhooks: webhookMetrics(registers),
+    ...alertMetrics(registers),
     publisher: publisherMetrics(registers, progress),
     ...edgeMetrics(registers, progress),
     ...domainMetrics(registers),

@@ -39,6 +39,8 @@ const groups: Record<string, string> = {
   change_sets: 'Several changes that are previewed together and made in one transaction: all of them, or none.',
   approval_policy: 'Which changes need the approval of another admin before they are made.',
   audit_events: 'Who changed what, when and from where.',
+  alert_rules: 'What the account is told of: conditions under which an alert fires.',
+  alerts: 'What fires now, and what did.',
   webhook_destinations: 'Endpoints that audit events are sent to, signed and in order.',
 }
 

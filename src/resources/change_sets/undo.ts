@@ -56,6 +56,7 @@ export const irreversible: Readonly<Record<string, string>> = {
   'webhook_destinations.rotate': 'The former secret is kept nowhere. Rotate it again to end the new one.',
   'webhook_destinations.test': noChange,
   'webhook_destinations.replay': noChange,
+  'alert_rules.test': noChange,
 }
 
 /** Which resources show parts that have operations of their own. */

@@ -22,6 +22,15 @@ export async function joinTimes(db: Db): Promise<ReadonlyMap<string, string>> {
   return new Map(rows.map(({ name, joined_at }) => [name, joined_at]))
 }
 
+/** Names of nodes of the account's cells that reported within the last week. */
+export async function keptNodes(db: Db, { accountId }: Pick<Caller, 'accountId'>): Promise<string[]> {
+  const rows = await many<{ name: string }>(
+    db,
+    sql`select n.name from edge_nodes n where is_placed(${accountId}, n.cell_id)`,
+  )
+  return rows.map(({ name }) => name)
+}
+
 /** The nodes that serve the account. */
 export async function ownNodes(db: Db, { accountId }: Pick<Caller, 'accountId'>, all: EdgeNode[]): Promise<EdgeNode[]> {
   const own = new Set((await cellsOf(db, accountId)).map(({ name }) => name))

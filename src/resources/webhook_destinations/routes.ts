@@ -63,13 +63,16 @@ const changes = [
     body: WebhookDestinationCreate,
     check: checkUrl,
     errors: ['ERR_NO_SECRETS_KEY'],
-    async insert(tx, { caller, settings, body: { url, operations = ['*'], enabled = true, ...sent } }) {
+    async insert(
+      tx,
+      { caller, settings, body: { url, format = 'standard', operations = ['*'], enabled = true, ...sent } },
+    ) {
       const box = secretsOf(settings, 'secrets of webhooks')
       const secret = newWebhookSecret()
       const row = await insertDestination(
         tx,
         caller,
-        { url, operations, enabled, secret, ...newAnnotations(sent) },
+        { url, format, operations, enabled, secret, ...newAnnotations(sent) },
         box,
       )
       return { ...row, secret }
@@ -87,10 +90,15 @@ const changes = [
     body: WebhookDestinationUpdate,
     check: checkUrl,
     async apply(tx, { caller, params, body }, before) {
-      const { url = before.url, operations = before.operations, enabled = before.enabled } = body
+      const {
+        url = before.url,
+        format = before.format,
+        operations = before.operations,
+        enabled = before.enabled,
+      } = body
       const after = {
         ...patchedAnnotations(before, body),
-        ...{ url, operations, enabled },
+        ...{ url, format, operations, enabled },
         disabled_reason: enabled ? null : before.disabled_reason,
       }
       await updateDestination(tx, caller, before.id, after)

@@ -19,7 +19,17 @@ import {
   Volatile,
 } from '../../http/wire.ts'
 
+const formats = ['standard', 'slack'] as const
+export type DestinationFormat = (typeof formats)[number]
+const Format = Type.Unsafe<DestinationFormat>({
+  type: 'string',
+  enum: [...formats],
+  description:
+    'standard: the audit event as JSON, signed. slack: a message for people, as the incoming webhooks of Slack, Mattermost and others take it.',
+})
+
 const fields = {
+  format: Type.Optional({ ...Format, 'x-default': 'standard', examples: ['slack'] } as typeof Format),
   operations: Type.Optional(
     Type.Array(OperationPattern, {
       minItems: 1,
@@ -27,7 +37,7 @@ const fields = {
       uniqueItems: true,
       examples: [['api_keys.*', '*.delete']],
       description:
-        'Operations whose audit events are sent: operation ids, or patterns with * for the first or last part. ["*"]: all.',
+        'Operations whose audit events are sent: operation ids, or patterns with * for the first or last part. ["*"]: all. ["alerts.*"]: alerts that fire or are resolved.',
       'x-default': ['*'],
     }),
   ),
@@ -72,6 +82,7 @@ export const WebhookDestination = Closed(
     ...AnnotationsShown,
     created_at: Timestamp,
     url: Type.String({ description: 'Where events are sent.' }),
+    format: Format,
     operations: Type.Array(Type.String(), { description: 'Patterns of the operations whose events are sent.' }),
     enabled: Type.Boolean(),
     disabled_reason: Type.Unsafe<string | null>({

@@ -4,6 +4,7 @@ import type { Caller } from '../../identity/caller.ts'
 import type { SecretsBox } from '../../kernel/crypto/secrets_box.ts'
 import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
+import type { DestinationFormat } from './schema.ts'
 import { sealWebhookSecret } from './secrets.ts'
 
 type Account = Pick<Caller, 'accountId'>
@@ -11,6 +12,7 @@ type Account = Pick<Caller, 'accountId'>
 export type DestinationRow = {
   id: Uuid
   url: string
+  format: DestinationFormat
   description: string | null
   metadata: string | null
   operations: readonly string[]
@@ -22,10 +24,13 @@ export type DestinationRow = {
   last_delivered_at: string | null
   skipped: number
 }
-export type DestinationFields = Pick<DestinationRow, 'url' | 'description' | 'metadata' | 'operations' | 'enabled'>
+export type DestinationFields = Pick<
+  DestinationRow,
+  'url' | 'format' | 'description' | 'metadata' | 'operations' | 'enabled'
+>
 
 const destinations = sql`
-    select d.id, d.url, d.description, d.metadata, d.operations, d.enabled, d.disabled_reason, d.created_at,
+    select d.id, d.url, d.format, d.description, d.metadata, d.operations, d.enabled, d.disabled_reason, d.created_at,
       case when d.previous_secret_expires_at > statement_timestamp() then d.previous_secret_expires_at end
         as previous_secret_expires_at,
       p.failing_since, p.last_delivered_at, p.skipped
@@ -44,10 +49,10 @@ export async function insertDestination(
   await later(
     tx,
     sql`
-    insert into webhook_destinations (account_id, id, url, description, metadata, operations, enabled, sealed_secret,
+    insert into webhook_destinations (account_id, id, url, format, description, metadata, operations, enabled, sealed_secret,
       secret_key_id)
-    values (${accountId}, ${id}, ${fields.url}, ${fields.description}, ${fields.metadata}, ${fields.operations}::text[],
-      ${fields.enabled}, ${sealed}, ${keyId})`,
+    values (${accountId}, ${id}, ${fields.url}, ${fields.format}, ${fields.description}, ${fields.metadata},
+      ${fields.operations}::text[], ${fields.enabled}, ${sealed}, ${keyId})`,
   )
   await later(
     tx,
@@ -89,7 +94,7 @@ export async function updateDestination(
     tx,
     sql`
     update webhook_destinations
-    set url = ${fields.url}, description = ${fields.description}, metadata = ${fields.metadata},
+    set url = ${fields.url}, format = ${fields.format}, description = ${fields.description}, metadata = ${fields.metadata},
       operations = ${fields.operations}::text[], enabled = ${fields.enabled}, disabled_reason = ${fields.disabled_reason}
     where account_id = ${accountId} and id = ${id}`,
   )

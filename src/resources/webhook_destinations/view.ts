@@ -12,6 +12,7 @@ export function toDestination(row: DestinationRow, uri: (path: string) => string
     ...shownAnnotations(row),
     created_at: row.created_at,
     url: row.url,
+    format: row.format,
     operations: [...row.operations],
     enabled: row.enabled,
     disabled_reason: row.disabled_reason,

@@ -22,6 +22,8 @@ const nouns: Record<string, string> = {
   tls_certificates: 'certificate',
   change_sets: 'change set',
   access_tests: 'access test',
+  alert_rules: 'alert rule',
+  alerts: 'alert',
   approval_policy: 'approval policy',
 }
 /** Modules whose names are not words. */
@@ -34,6 +36,8 @@ const verbs: Record<string, string> = {
   rotate: 'rotated',
   disable: 'disabled',
   test: 'tested',
+  fire: 'fired',
+  resolve: 'resolved',
   replay: 'replayed events of',
   verify: 'verified',
   apply: 'applied',
