@@ -49,7 +49,7 @@ export function createControlPlane({ scheduler, nats, postgres, waves, broken }:
         context: {},
         suspicions: (wave: number) => suspicions[wave] as Suspicions,
       }
-      void runPublisher(parts, new AbortController().signal)
+      void runPublisher(parts, mine.ending.signal)
     },
     crash(why = 'is killed'): void {
       if (process) scheduler.crash(process, why)

@@ -68,6 +68,7 @@ export async function live(seed: number, { isTraced = false, broken = {} as Brok
     scheduler.tell('VIOLATION', error.message)
     return { seed, violation: error.message, events, story: scheduler.story }
   } finally {
+    scheduler.end()
     // Timers of the test runner, and what is collected only between turns.
     await new Promise((resolve) => setImmediate(resolve))
   }

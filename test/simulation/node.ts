@@ -112,9 +112,8 @@ export function createNode(
       { nats: nats.connectionOf(mine), channels, openApi: () => nats.openApi(mine), keys, timing },
       told(mine, broken.handlers?.(created) ?? created),
     )
-    const ending = new AbortController()
     const onFailure = ({ message: reason }: Error) => log.warn({ reason }, 'cannot read the NATS bucket; retrying')
-    await follow({ timing, receiver, place: created.state, onFailure }, ending.signal)
+    await follow({ timing, receiver, place: created.state, onFailure }, mine.ending.signal)
   }
 
   /** As apply.ts puts it together, without native backends and certificates. */

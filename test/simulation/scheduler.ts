@@ -12,6 +12,8 @@ export type Process = {
   skewMs: number
   /** Called when it crashes, for each of its connections. */
   readonly atEnd: (() => void)[]
+  /** Aborted when the history is over: Node keeps a signal made of others for as long as someone listens to it. */
+  readonly ending: AbortController
 }
 
 type Event = { at: number; order: number; process: Process | undefined; isQuiet: boolean; work: () => void }
@@ -26,6 +28,7 @@ const beginning = 1_800_000_000_000
 export function createScheduler(chance: Chance, isTraced: boolean) {
   const queue = createHeap()
   const story: string[] = []
+  const processes: Process[] = []
   let elapsed = 0
   let order = 0
 
@@ -64,7 +67,21 @@ export function createScheduler(chance: Chance, isTraced: boolean) {
   }
 
   function start(name: string): Process {
-    return { name, isAlive: true, pausedUntil: 0, skewMs: 0, atEnd: [] }
+    const process: Process = {
+      name,
+      isAlive: true,
+      pausedUntil: 0,
+      skewMs: 0,
+      atEnd: [],
+      ending: new AbortController(),
+    }
+    processes.push(process)
+    return process
+  }
+
+  /** The history is over. What the processes still wait for is let go, so that a long search keeps its memory. */
+  function end(): void {
+    for (const { ending } of processes) ending.abort()
   }
 
   function crash(process: Process, why: string): void {
@@ -128,6 +145,7 @@ export function createScheduler(chance: Chance, isTraced: boolean) {
     step,
     start,
     crash,
+    end,
     timingOf,
     takes,
     logOf,
