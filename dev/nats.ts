@@ -28,14 +28,22 @@ const passwords = {
   GATEHOUSE_NATS_EDGE_2_PASSWORD: 'edge-2',
 }
 
-/** Three or more servers that elect leaders. Clients learn about all of them when they connect. */
-export async function startNatsCluster(size: number): Promise<LocalNats & { nodes: (LocalNats & { name: string })[] }> {
+/**
+ * Three or more servers that elect leaders. Clients learn about all of them when they connect. `authorization` is the file
+ * for each server; that of this version when not given.
+ */
+export async function startNatsCluster(
+  size: number,
+  authorization?: (server: number) => Promise<string>,
+): Promise<LocalNats & { nodes: (LocalNats & { name: string })[] }> {
   const ports = await Promise.all(Array.from({ length: size }, freePort))
   const nodes = await Promise.all(
     ports.map(async (port, index) => {
       const name = `gatehouse-nats-${index + 1}`
       const routes = ports.filter((other) => other !== port)
-      return { ...(await startNats({ name, cluster: { name: 'gatehouse', port, routes } })), name }
+      const cluster = { name: 'gatehouse', port, routes }
+      const users = authorization && { authorization: await authorization(index) }
+      return Object.assign(await startNats({ name, cluster, ...users }), { name })
     }),
   )
   const url = nodes.map((node) => node.url).join(',')

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, jwtAuthenticator, type NatsConnection } from '@nats-io/transport-node'
-import { type LocalNats, startNats } from '../../dev/nats.ts'
+import { type LocalNats, startNats, startNatsCluster } from '../../dev/nats.ts'
 import { inboxOf } from '../../src/distribution/channels.ts'
 import type { NatsCredentials } from '../../src/distribution/nats_connection.ts'
 import { pushAccount } from '../../src/fleet/account_push.ts'
@@ -37,6 +37,17 @@ export async function startOperatorNats(
     await rm(folder, { recursive: true, force: true })
   })
   return { ...nats, operator, folder }
+}
+
+/** Three servers of that kind, each with its own copy of the accounts. */
+export async function startOperatorNatsCluster(scope: Scope, operator: NatsOperator) {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
+  scope.after(() => rm(folder, { recursive: true, force: true }))
+  return startNatsCluster(3, async (server) => {
+    const authorization = join(folder, `operator-${server}.conf`)
+    await writeFile(authorization, operatorConf(operator, join(folder, `accounts-${server}`), Date.now()))
+    return authorization
+  })
 }
 
 export async function connectWith(
