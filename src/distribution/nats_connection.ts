@@ -1,12 +1,13 @@
+import { createPrivateKey, type KeyObject, sign } from 'node:crypto'
 import { isIP } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import {
   type Authenticator,
   connect,
-  jwtAuthenticator,
   type NatsConnection,
   type NodeConnectionOptions,
+  nkeys,
 } from '@nats-io/transport-node'
 import { jittered } from '../kernel/flow/jitter.ts'
 
@@ -98,12 +99,28 @@ function clientOptions(client: NatsClient): NodeConnectionOptions {
   }
 }
 
-const withCredentials =
-  (credentials: () => NatsCredentials | undefined): Authenticator =>
-  (nonce) => {
+/**
+ * Signs with OpenSSL. The library does it in JavaScript, in some 10 ms of processor time, for every attempt: with a hundred
+ * connections, a process could take longer to sign than NATS waits for it, and never got back.
+ */
+function withCredentials(credentials: () => NatsCredentials | undefined): Authenticator {
+  let signer: { readonly seed: string; readonly key: KeyObject } | undefined
+  return (nonce = '') => {
     const current = credentials()
-    return current && jwtAuthenticator(current.jwt, Buffer.from(current.seed))(nonce)
+    if (!current) return
+    if (signer?.seed !== current.seed) signer = { seed: current.seed, key: privateKeyOf(current.seed) }
+    // NATS knows the public key from the JWT.
+    return { jwt: current.jwt, nkey: '', sig: sign(null, Buffer.from(nonce), signer.key).toString('base64url') }
   }
+}
+
+/** What comes before the 32 bytes of an Ed25519 key in PKCS #8. */
+const pkcs8 = Buffer.from('302e020100300506032b657004220420', 'hex')
+
+function privateKeyOf(seed: string): KeyObject {
+  const pair = nkeys.fromSeed(Buffer.from(seed)) as unknown as { getRawSeed: () => Uint8Array }
+  return createPrivateKey({ key: Buffer.concat([pkcs8, pair.getRawSeed()]), format: 'der', type: 'pkcs8' })
+}
 
 /**
  * The library does not say which server it dials when that is an address, and Node then expects a certificate for
