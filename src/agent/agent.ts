@@ -100,6 +100,7 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
     announced: (batch: Announced) => worker.add(intake.announced(batch)),
     entry: (entry: BucketEntry) => worker.add(disagreement.entry(entry)),
     refused: refusals.refuse,
+    isUpToDate: intake.isUpToDate,
     /** A backend's name has another address now. */
     addressChanged: (key: RecordKey) => resolveAgain([key]),
     state() {

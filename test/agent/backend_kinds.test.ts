@@ -148,6 +148,7 @@ test('a node that an older version left in the bucket reads it again from its be
           opened: (_, isResumed) => {
             resumed = isResumed
           },
+          isUpToDate: () => false,
           entry: ({ read }) => resolve({ resumed, bucket: read.bucket }),
         },
       )

@@ -1,7 +1,7 @@
 import type { NextMsgRequest, SeqMsgRequest, StoredMsg } from '@nats-io/jetstream'
 import { ClosedConnectionError } from '@nats-io/transport-node'
 import type { BucketApi } from '../../distribution/bucket_api.ts'
-import { type Timing, wait } from '../../kernel/timing.ts'
+import { spread, type Timing, wait } from '../../kernel/timing.ts'
 
 /** `pending`: 0 when the bucket had nothing more after this one; otherwise about how many more. */
 export type ReadEntry = { key: string; revision: number; text: string; pending: number }
@@ -9,6 +9,8 @@ export type ReadEntry = { key: string; revision: number; text: string; pending: 
 const batchSize = 1_000
 /** Changes come as plain messages first; the bucket is for what those have missed. */
 const pollMs = 500
+/** While nothing seems to be missing: the last message of all may have been lost, which no later one tells. */
+const longestPauseMs = 5_000
 /** Between two messages of one batch. Also until the first, for which the library has a limit of its own. */
 const longestSilenceMs = 10_000
 const maxFailures = 10
@@ -17,6 +19,8 @@ const maxFailures = 10
  * The entries of a bucket in the order of their revisions, from one on, for good, until the signal. It asks for them and
  * leaves nothing behind in NATS. A watch would need a consumer, and a node that may create consumers may have them deliver
  * anywhere, such as to other nodes in the name of the control plane.
+ *
+ * It looks often until the node is up to date, and when a plain message was missed; otherwise seldom.
  *
  * Any replica answers batches, and one may be behind. So the end is the end only when the leader says so, and every
  * revision up to it was read from a replica that had it.
@@ -27,6 +31,7 @@ export async function* readBucket(
   from: number,
   timing: Timing,
   signal: AbortSignal,
+  isUpToDate = () => false,
 ): AsyncGenerator<ReadEntry> {
   let next = from
   let held: ReadEntry | undefined
@@ -37,7 +42,7 @@ export async function* readBucket(
       if (!found) {
         if (held) yield { ...held, pending: 0 }
         held = undefined
-        await wait(timing, pollMs, signal)
+        await pause(timing, isUpToDate, signal)
         continue
       }
       for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next, timing, signal)) {
@@ -55,6 +60,13 @@ export async function* readBucket(
       await wait(timing, pollMs, signal)
     }
   }
+}
+
+/** A thousand nodes that ask twice a second are most of what an idle NATS does. */
+async function pause(timing: Timing, isUpToDate: () => boolean, signal: AbortSignal): Promise<void> {
+  const end = timing.elapsed() + spread(timing, longestPauseMs)
+  do await wait(timing, pollMs, signal)
+  while (isUpToDate() && timing.elapsed() < end && !signal.aborted)
 }
 
 async function nextFromLeader(

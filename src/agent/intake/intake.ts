@@ -115,6 +115,9 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       return [released, ...continued()]
     },
 
+    /** Everything that was read could be released, and no plain message came after one that is missing. */
+    isUpToDate: () => complete && !fromItsBeginning && staging.isEmpty() && waiting.isEmpty(),
+
     /** For people: how far a read has come. `pending` is undefined before the bucket was reached. */
     state: () => ({ complete, staged: staging.size(), pending, isReadingAll: fromItsBeginning, differs }),
   }
@@ -130,6 +133,7 @@ function createWaiting() {
       batches.push(batch)
       recordCount += batch.records.length
     },
+    isEmpty: () => batches.length === 0,
     /** Each that continues what is applied by then, and forgets it and those that are older. */
     forEachFrom(applied: () => number, continues: (batch: Announced) => void): void {
       // Sorted, so that one pass finds every batch that continues the one before.

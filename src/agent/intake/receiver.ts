@@ -16,6 +16,8 @@ type Handlers = {
   opened: (made: string, resumed: boolean) => void
   entry: (entry: BucketEntry) => void
   refused: (refused: Refused) => void
+  /** Nothing that the control plane has sent is missing, as far as the node can tell. */
+  isUpToDate: () => boolean
 }
 
 type Parts = {
@@ -31,7 +33,7 @@ type Parts = {
 /** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
 export function createReceiver(
   { nats, channels, openApi, keys, timing, onSharedAccount = () => {} }: Parts,
-  { announced, opened, entry: entryRead, refused }: Handlers,
+  { announced, opened, entry: entryRead, refused, isUpToDate }: Handlers,
 ) {
   const { readProgress, readRecord } = createSealedReader(keys, refused)
 
@@ -84,7 +86,7 @@ export function createReceiver(
     const signal = AbortSignal.any([reading.signal, ending])
     const stopLooking = watchBucket(timing, look, () => ({ made, last: revisionRead }), readAgain)
     try {
-      const entries = readBucket({ streams, direct }, channels.records, known + 1, timing, signal)
+      const entries = readBucket({ streams, direct }, channels.records, known + 1, timing, signal, isUpToDate)
       for await (const { key, revision, text, pending } of entries) {
         revisionRead = revision
         const read = { bucket: place, revision }
@@ -132,7 +134,7 @@ export async function follow({ timing, receiver, place, onFailure }: Following, 
 
 const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => record !== undefined
 
-const lookEveryMs = 3_000
+const lookEveryMs = 10_000
 const retryMs = 500
 /** When the bucket was replaced, all nodes read everything again: not all of them in the same moment. */
 const spreadMs = 2_000

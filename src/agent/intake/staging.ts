@@ -35,6 +35,7 @@ export function createStaging(isCounting: boolean) {
       digest === undefined ? unverified.size === 0 : digest === live.digest(),
     newest: () => newest,
     size: () => records.size,
+    isEmpty: () => records.size + unusable.size + unverified.size === 0,
     records: () => [...records.values()],
     unusable: () => [...unusable.values()],
   }
