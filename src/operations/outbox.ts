@@ -1,5 +1,5 @@
-import { type Db, many, one, run } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Db, many, one } from '../db/pool.ts'
+import { type SqlFragment, sql } from '../db/sql.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Caller } from '../identity/caller.ts'
 import { rfc3339 } from '../kernel/clock.ts'
@@ -23,9 +23,7 @@ export async function writeOutbox(
 ): Promise<number> {
   // The columns are not named without need: a migration that is older than them writes changes too.
   const [ofCell, cellId] = cell ? [sql`, cell_id`, sql`, ${cell.id}`] : [sql``, sql``]
-  const [ofWaves, range] = waves
-    ? [sql`, waves`, sql`, int4range(${waves.from}::int, ${waves.to}::int, '[]')`]
-    : [sql``, sql``]
+  const [ofWaves, range] = inWaves(waves)
   const [column, value] = [sql`${ofCell}${ofWaves}`, sql`${cellId}${range}`]
   const { generation } = await one<{ generation: number }>(
     tx,
@@ -41,20 +39,30 @@ export async function writeOutbox(
   return generation
 }
 
+const inWaves = (waves: Waves | undefined): [SqlFragment, SqlFragment] =>
+  waves ? [sql`, waves`, sql`, int4range(${waves.from}::int, ${waves.to}::int, '[]')`] : [sql``, sql``]
+
 /** The same for records of several accounts in one cell. */
-export const writeOutboxOfMany = (
+export async function writeOutboxOfMany(
   tx: Db,
   cell: Cell,
   records: readonly { readonly accountId: Uuid; readonly key: RecordKey }[],
-): Promise<void> =>
-  run(
+  waves?: Waves,
+): Promise<number> {
+  const [ofWaves, range] = inWaves(waves)
+  const { generation } = await one<{ generation: number }>(
     tx,
     sql`
-    with next as materialized (select next_generation() as generation)
-    insert into outbox (generation, account_id, key, cell_id)
-    select next.generation, r.account_id, r.key, ${cell.id} from next, unnest(
-      ${records.map(({ accountId }) => accountId)}::uuid[], ${records.map(({ key }) => key)}::text[]) as r (account_id, key)`,
+    with next as materialized (select next_generation() as generation), written as (
+      insert into outbox (generation, account_id, key, cell_id${ofWaves})
+      select next.generation, r.account_id, r.key, ${cell.id}${range} from next, unnest(
+        ${records.map(({ accountId }) => accountId)}::uuid[], ${records.map(({ key }) => key)}::text[]) as r (account_id, key)
+      on conflict (generation, key) do nothing
+    )
+    select generation from next`,
   )
+  return generation
+}
 
 /** Up to where every change has ended, one way or the other. */
 export const settledGeneration = async (db: Db): Promise<number> =>

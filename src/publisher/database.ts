@@ -84,8 +84,8 @@ export type PublisherDatabase = {
   /** Accounts that were placed in the cell or removed from it since a generation, and under which one last. */
   moves: (after: number) => Promise<ReadonlyMap<Uuid, number>>
   changedSince: (inBucket: ReadonlyMap<RecordKey, { generation: number }>) => Promise<Set<RecordKey>>
-  /** Writes these into the outbox for the cell, and resolves to their generation. */
-  enqueue: (accountId: Uuid, keys: readonly RecordKey[]) => Promise<number>
+  /** Writes these into the outbox for the cell, under one generation, and resolves to it. */
+  enqueue: (changed: readonly Changed[]) => Promise<number>
   /** The same with the state of one of several waves, and changes for it alone. */
   ofWave: (wave: number) => PublisherDatabase
   /** Which of these records a wave is to have as they were before a rollout. */

@@ -6,7 +6,7 @@ import type { RecordKey } from '../distribution/records.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { Uuid } from '../kernel/ids.ts'
 import type { Timing } from '../kernel/timing.ts'
-import { readOutbox, settledGeneration, writeOutbox } from '../operations/outbox.ts'
+import { readOutbox, settledGeneration, writeOutboxOfMany } from '../operations/outbox.ts'
 import { type Cell, findCell, placementKey } from '../operations/placement.ts'
 import type { LastWrite, LockedDatabase, PublisherDatabase } from './database.ts'
 import { lockAgainstPublishers, publisherLocks } from './lock.ts'
@@ -50,9 +50,9 @@ export function publisherDatabase(
       return new Map(rows.map(({ account_id, generation }) => [account_id, generation]))
     },
     changedSince: (inBucket) => changedSince(pool, inBucket),
-    enqueue: (accountId, keys) =>
+    enqueue: (changed) =>
       transaction(pool, (tx) =>
-        writeOutbox(tx, accountId, keys, cell, wave === undefined ? undefined : { from: wave, to: wave }),
+        writeOutboxOfMany(tx, cell, changed, wave === undefined ? undefined : { from: wave, to: wave }),
       ),
     ofWave: (other) => ofWave(cell, other),
     held: (of, keys) => heldRecords(pool, cell, of, keys),

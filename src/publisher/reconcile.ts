@@ -26,6 +26,9 @@ import {
 import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
 
+/** Differences that share a generation, and so a transaction: the publisher reads a generation whole. */
+const enqueuedAtOnce = 1_000
+
 /**
  * Compares the bucket with the database and puts records that differ, are missing or should be gone into the outbox, to be
  * sent like any change. It repairs a NATS that lost data or was empty, and re-signs what another key had signed.
@@ -54,10 +57,8 @@ export async function reconcile(
   let generation = 0
   let isEverythingSent = heldBack.accounts.size === 0
   const enqueue = async (changed: readonly Changed[]) => {
-    for (const [accountId, ofAccount] of Map.groupBy(changed, ({ accountId }) => accountId)) {
-      const keys = ofAccount.map(({ key }) => key)
-      generation = await database.enqueue(accountId, keys)
-    }
+    for (let at = 0; at < changed.length; at += enqueuedAtOnce)
+      generation = await database.enqueue(changed.slice(at, at + enqueuedAtOnce))
     healed += changed.length
   }
   for (const kind of Object.keys(recordKinds) as RecordKind[]) {

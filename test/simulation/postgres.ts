@@ -218,7 +218,7 @@ export function createPostgres(
         )
         return new Set(changed.map(({ key }) => key))
       }),
-    async enqueue(accountId, keys) {
+    async enqueue(changed) {
       const generation = await query(process, () => {
         running.add(++lastGeneration)
         const mine = lastGeneration
@@ -226,7 +226,8 @@ export function createPostgres(
         return mine
       })
       return query(process, () => {
-        write(generation, accountId, keys, { isChange: false, ...(wave !== undefined && { waves: [wave, wave] }) })
+        for (const { accountId, key } of changed)
+          write(generation, accountId, [key], { isChange: false, ...(wave !== undefined && { waves: [wave, wave] }) })
         running.delete(generation)
         return generation
       }).finally(() => running.delete(generation))

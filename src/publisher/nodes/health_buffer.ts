@@ -17,7 +17,7 @@ import {
  */
 const maxPending = 500
 /** What is not reported any more is not shown either way. */
-const deleteEveryMs = 30_000
+const deleteEveryMs = 10_000
 
 type Pending = {
   /** When the agent started. */
