@@ -135,13 +135,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
-  const stopForgetting = interval(
-    forgetEveryMs,
-    async () => {
-      if (publishers.isActive(defaultCell.name)) await forgetOld(db, systemClock())
-    },
-    (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
-  )
+  const stopForgetting = forget(db, publishers, log)
   const stopWatching = watchWaves(db, { nodes, publishers, log }, () => nats?.publish(wakeSubject))
   const stopSavingHealth = saveHealth(db, believed, metrics, log, publishers)
 
@@ -163,6 +157,15 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     },
   }
 }
+
+const forget = (db: DbPool, { isActive }: { isActive: IsActive }, log: Logger): (() => Promise<void>) =>
+  interval(
+    forgetEveryMs,
+    async () => {
+      if (isActive(defaultCell.name)) await forgetOld(db, systemClock())
+    },
+    (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
+  )
 
 /** For what a node or a record may cause again and again. */
 function createWarnOnce(log: Logger) {
