@@ -1,14 +1,23 @@
 import type { Readable } from 'node:stream'
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
+import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
 import { preferred } from './input/negotiate.ts'
 import type { Route } from './route.ts'
 
-const compress = promisify(gzip)
-// A page of a list is below it: for those the client would wait longer for our compression than for the bytes it saves.
-const worthCompressing = 256 * 1024
+/** In other threads, and optimized for speed rather than size: a client is waiting. A page of 100 takes 0.2 to 0.3 ms. */
+const codings = {
+  br: (text: string | Buffer) => promisify(brotliCompress)(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 3 } }),
+  gzip: (text: string | Buffer) => promisify(gzip)(text, { level: 1 }),
+}
+/** Less than this fits into one packet either way. */
+const worthCompressing = 1_024
+/**
+ * For the rest. The answer to a change may have a secret beside what the client sent, which the lengths of many such answers would
+ * give away. A strong tag says that the bytes are the same, and a single resource is short. The long ones are sets of rules.
+ */
+const worthCompressingAlways = 256 * 1_024
 
 // Plain JSON.stringify: a compiled serializer took twice as long on a page of 100 rows.
 export function send(reply: FastifyReply, status: number, body: unknown): FastifyReply {
@@ -26,9 +35,12 @@ export async function sendResult(request: FastifyRequest, reply: FastifyReply, r
   const text = slices ? await gather(slices(body)) : JSON.stringify(body)
   // Spelled out: Fastify adds the charset to text, but not to the bytes of a long response.
   reply.code(route.success).type(`${format ? type : 'application/json'}; charset=utf-8`)
-  if (text.length < worthCompressing || !preferred(encodings, ['gzip'], 'identity')) return reply.send(text)
-  // In another thread, and optimized for speed rather than size: a client is waiting.
-  return reply.header('Content-Encoding', 'gzip').send(await compress(text, { level: 1 }))
+  const isList = route.method === 'GET' && !reply.hasHeader('ETag')
+  if (text.length < (isList ? worthCompressing : worthCompressingAlways)) return reply.send(text)
+  reply.header('Vary', [reply.getHeader('Vary'), 'Accept-Encoding'].filter(Boolean).join(', '))
+  const coding = preferred(encodings, Object.keys(codings), 'identity')
+  if (coding === undefined) return reply.send(text)
+  return reply.header('Content-Encoding', coding).send(await codings[coding as keyof typeof codings](text))
 }
 
 /** Events as they come. The connection is good for nothing else afterwards, and closing the server must not wait for it. */
