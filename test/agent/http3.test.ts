@@ -7,14 +7,18 @@ import { type TestContext, test } from 'node:test'
 import { freePorts } from '../../dev/ports.ts'
 import { ask as askHaproxy } from '../../src/agent/haproxy/process/runtime.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
+import { authority, type Issued, issue } from '../harness/client_pki.ts'
 import { poll } from '../harness/poll.ts'
-import { get, putHttpsEdge, putRoute } from './http_harness.ts'
+import { get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
+import { putMutual, startMutualEdge } from './mutual_harness.ts'
 import { type Edge, id, startEdge } from './proxy_harness.ts'
 
 /** HAProxy itself as the client: plain HTTP in, HTTP/3 out. It never tries again. As a client it never sees the end of an answer to HEAD that has a Content-Length. */
-async function startClient(t: TestContext, { settings, httpsPort }: Edge): Promise<string> {
+async function startClient(t: TestContext, { settings, httpsPort }: Edge, certificate?: Issued): Promise<string> {
   const [port = 0] = await freePorts(1)
-  const file = join(settings.folder, 'client.cfg')
+  const file = join(settings.folder, `client-${port}.cfg`)
+  const pem = join(settings.folder, `client-${port}.pem`)
+  if (certificate) await writeFile(pem, certificate.pem + certificate.chain + certificate.key)
   await writeFile(
     file,
     `global
@@ -27,7 +31,7 @@ defaults
   retries 0
 listen client
   bind 127.0.0.1:${port}
-  server edge quic4@127.0.0.1:${httpsPort} ssl verify none alpn h3 sni str(app.example.com)
+  server edge quic4@127.0.0.1:${httpsPort} ssl verify none alpn h3 sni str(app.example.com)${certificate ? ` crt ${pem}` : ''}
 `,
   )
   const child = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' })
@@ -58,16 +62,20 @@ async function startCounting(t: TestContext) {
 async function ask(
   url: string,
   path: string,
-  { host = 'app.example.com', ...init }: RequestInit & { host?: string } = {},
+  { host = 'app.example.com', ...init }: RequestInit & { host?: string; headers?: Record<string, string> } = {},
 ) {
   return new Promise<{ status?: number; id?: string; body: string; headers: Record<string, unknown> }>(
     (resolve, reject) => {
-      const sent = request(`${url}${path}`, { method: init.method ?? 'GET', headers: { host } }, async (response) => {
-        let body = ''
-        for await (const bytes of response) body += bytes
-        const id = String(response.headers['x-request-id'] ?? '')
-        resolve({ status: response.statusCode, id, body, headers: response.headers })
-      })
+      const sent = request(
+        `${url}${path}`,
+        { method: init.method ?? 'GET', headers: { host, ...init.headers } },
+        async (response) => {
+          let body = ''
+          for await (const bytes of response) body += bytes
+          const id = String(response.headers['x-request-id'] ?? '')
+          resolve({ status: response.statusCode, id, body, headers: response.headers })
+        },
+      )
       sent.on('error', reject)
       sent.end(init.body)
     },
@@ -113,6 +121,36 @@ test('HTTP/3 gets the same routes, decisions and ids, and no POST is sent twice'
   const before = upstream.requests.length
   assert.equal((await ask(url, '/hang-up', { method: 'POST', body: 'once' })).status, 502)
   assert.equal(upstream.requests.length, before + 1)
+})
+
+test('HTTP/3 clients need a certificate where the edge asks for one, and can forge none', async (t) => {
+  const edge = await startMutualEdge(t, { certificates: ['app.example.com'], more: { isHttp3On: true } })
+  const [root, other] = [authority('/O=Tests/CN=Clients'), authority('/O=Tests/CN=Others')]
+  const upstream = await startHttpUpstream(t)
+  const place = { host: 'app.example.com', authorities: [root], port: upstream.port }
+  const { https, account } = await putMutual(edge, place)
+  const clientOf = (issuer: Issued, more: object = {}) => issue({ subject: '/CN=alice', issuer, ...more })
+  const alice = clientOf(root)
+  const bad = [undefined, clientOf(other), clientOf(root, { from: -20, to: -1 }), issue({ subject: '/CN=alice' })]
+  const urls = await Promise.all([alice, ...bad].map((certificate) => startClient(t, edge, certificate)))
+  upstream.heads.length = 0
+  const statuses = () => Promise.all(urls.map(async (url) => (await ask(url, '/')).status))
+  assert.deepEqual(await statuses(), [200, 502, 502, 502, 502], 'handshakes fail')
+  assert.equal(upstream.heads.length, 1)
+
+  const headers = { 'x-client-certificate-subject': 'CN=root', x_client_certificate_sha256: '00' }
+  assert.equal((await ask(urls[0] ?? '', '/', { headers })).status, 200)
+  const told = upstream.lastHeaders().filter(([name]) => /^x.client/i.test(name))
+  assert.deepEqual(told.slice(0, 2), [
+    ['x-client-certificate-verification', 'verified'],
+    ['x-client-certificate-subject', 'CN=alice'],
+  ])
+  assert.equal(told.length, 3)
+
+  // What is asked for now holds for connections, and sessions, from before.
+  await putMutual(edge, { ...place, authorities: [other], https, account })
+  assert.notEqual((await ask(urls[0] ?? '', '/')).status, 200)
+  assert.equal((await ask(urls[2] ?? '', '/')).status, 200)
 })
 
 test('HTTP/3 is announced, and only when it is on', async (t) => {

@@ -134,7 +134,7 @@ const settings: Record<RouteModuleName, object> = {
   user_agent_filter: { deny: ['Bad Agent'] },
   cors: { allowed_origins: ['https://page.example'] },
   methods: { allow: ['GET'] },
-  rate_limit: { requests: 1, per_seconds: 3600 },
+  rate_limit: { requests: 1, per_seconds: 3600, key: 'header:X-Client' },
   redirect: { to: 'https://new.example', status_code: 307 },
   rewrite: { add_prefix: '/added', host: 'inner.example' },
 }
@@ -221,8 +221,10 @@ async function statusOfAnother(host: string, path: string, more: Get = {}): Prom
   const hour = () => hourOf(Date.now())
   for (;;) {
     const began = hour()
-    await get(node, { host, path })
-    const { status } = await get(node, { host, path, ...more })
+    const headers = [`X-Client: ${path}`, ...(more.headers ?? [])]
+    // Of other addresses and the same value, so that only the value can be what counts.
+    await get(node, { host, path, headers, from: '127.0.0.7' })
+    const { status } = await get(node, { host, path, ...more, headers })
     if (hour() === began) return status
   }
 }
