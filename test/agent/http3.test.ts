@@ -62,7 +62,10 @@ async function startCounting(t: TestContext) {
 async function ask(
   url: string,
   path: string,
-  { host = 'app.example.com', ...init }: RequestInit & { host?: string; headers?: Record<string, string> } = {},
+  {
+    host = 'app.example.com',
+    ...init
+  }: Omit<RequestInit, 'headers'> & { host?: string; headers?: Record<string, string> } = {},
 ) {
   return new Promise<{ status?: number; id?: string; body: string; headers: Record<string, unknown> }>(
     (resolve, reject) => {
