@@ -40,6 +40,9 @@ const modules: Record<string, object> = {
   },
   methods: { methods: { allow: ['GET', 'HEAD'], deny: [], mode: 'enforce' } },
   rate_limit: { rate_limit: { requests: 1_000_000, per_seconds: 3_600, key: 'source', mode: 'enforce' } },
+  rate_limit_by_header: {
+    rate_limit: { requests: 1_000_000, per_seconds: 3_600, key: 'header:User-Agent', mode: 'enforce' },
+  },
   redirect: {
     redirect: { to: 'https://new.example.com', status_code: 308, keep_path: true, keep_query: true },
   },

@@ -222,7 +222,7 @@ async function statusOfAnother(host: string, path: string, more: Get = {}): Prom
   for (;;) {
     const began = hour()
     const headers = [`X-Client: ${path}`, ...(more.headers ?? [])]
-    // Of other addresses and the same value, so that only the value can be what counts.
+    // From two addresses with the same value: only the value can be what is counted.
     await get(node, { host, path, headers, from: '127.0.0.7' })
     const { status } = await get(node, { host, path, ...more, headers })
     if (hour() === began) return status

@@ -74,7 +74,7 @@ const countIn = (rule: string, entry: EntryVariable, failure: string, byValue = 
  * A value of a header has a count of its own if it has one already, or if its client has not brought many and the table has
  * room. Otherwise none is tracked here, and the rules after these count for the address of the client: inventing values gets a client
  * no more than `headerValuesOfSource` times the limit, and takes nothing from others. Some values are secret, so they
- * are kept as hashes.
+ * are kept as hashes. See docs/adr/0148.
  */
 const countByValue = (entry: EntryVariable): string => `
   http-request lua.rate_value if knows_rate_limit { ${field('key')} -m beg ${headerKeyPrefix} }
