@@ -5,6 +5,7 @@ import { after, test } from 'node:test'
 import { authority } from '../harness/client_pki.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { make } from '../harness/fixtures.ts'
+import { poll } from '../harness/poll.ts'
 import { cliFor } from './harness.ts'
 import { stateFile } from './state_harness.ts'
 
@@ -19,7 +20,7 @@ test('an authority that has expired is dumped, keeps nothing else from being cha
   const edge = await make(admin, '/edges/https', { mutual_tls: { certificate_authorities: [pem] } })
   const before = await cli.ok(['state', 'dump'])
   assert.match(before, /BEGIN CERTIFICATE/)
-  await new Promise((resolve) => setTimeout(resolve, Math.max(0, expiresAt + 1_000 - Date.now())))
+  await poll(() => Date.now() > expiresAt)
 
   const dumped = await cli.ok(['state', 'dump'])
   assert.equal(dumped, before)
