@@ -2,7 +2,10 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import pg from 'pg'
 import { openPool } from '../src/db/pool.ts'
-import { readOutbox } from '../src/operations/outbox.ts'
+import { together, transaction } from '../src/db/transaction.ts'
+import type { RecordKey } from '../src/distribution/records.ts'
+import { newId, newUuid } from '../src/kernel/ids.ts'
+import { readOutbox, settledGeneration, writeOutbox } from '../src/operations/outbox.ts'
 import { defaultCell } from '../src/operations/placement.ts'
 import { newDatabase, type Scope, startControlPlane } from './harness/control_plane.ts'
 import { nothingWasADefect } from './harness/defects.ts'
@@ -76,6 +79,29 @@ test('an uncommitted generation holds the reader back, but only until it ends', 
   assert.ok((await settled()) < early.generation)
   await early.connection.query('rollback')
   assert.equal(await settled(), late.generation)
+})
+
+test('a change set that is still being made holds no other account back, and is published as a whole', async (t) => {
+  const { db } = await newOutbox(t)
+  const read = async () => (await readOutbox(db, defaultCell, 0, 10)).rows.map(({ key }) => key)
+  const generations: number[] = []
+  await together(
+    db,
+    async (on) => {
+      const write = (key: RecordKey) => transaction(on, (tx) => writeOutbox(tx, newUuid(), [key]))
+      await write(`policy.${newId('ipp')}`)
+      await write(`policy.${newId('ipp')}`)
+      const key: RecordKey = `policy.${newId('ipp')}`
+      const theirs = await transaction(db, (tx) => writeOutbox(tx, newUuid(), [key]))
+      assert.deepEqual(await read(), [key], 'it does not wait')
+      assert.equal(await settledGeneration(db), theirs)
+      generations.push(theirs)
+    },
+    'late',
+  )
+  const { rows } = await readOutbox(db, defaultCell, generations[0] ?? 0, 10)
+  assert.equal(rows.length, 2, 'they come later, with one number')
+  assert.equal(new Set(rows.map(({ generation }) => generation)).size, 1)
 })
 
 test('a connection that dies mid-transaction does not hold the reader back', async (t) => {

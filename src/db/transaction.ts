@@ -23,15 +23,22 @@ type OnPool<Result> = (db: DbPool) => Promise<Result>
 
 /**
  * Runs `work` with a pool on which everything, transactions included, is part of one transaction. All of its changes for
- * edges have one generation: migration 0074.
+ * edges have one generation: migration 0074. With `late` they get it from take_generation() when they are all made, so
+ * that a long transaction holds up no others: migration 0131.
  */
-export const together = <Result>(pool: DbPool, work: OnPool<Result>): Promise<Result> =>
+export const together = <Result>(
+  pool: DbPool,
+  work: OnPool<Result>,
+  generation: 'early' | 'late' = 'early',
+): Promise<Result> =>
   pool.enclosing
     ? work(pool)
     : onOneConnection(pool, async (client, onBroken) => {
-        const open = openTransaction(client, 'begin', "set local gatehouse.one_generation = 'on'")
+        const setting = { early: 'on', late: 'late' }[generation]
+        const open = openTransaction(client, 'begin', `set local gatehouse.one_generation = '${setting}'`)
         try {
           const result = await work(enclosedBy(pool, open))
+          if (generation === 'late') open.later(plain('select take_generation()'))
           await open.commit()
           return result
         } catch (error) {

@@ -13,7 +13,6 @@ type Request = Pick<Handling<unknown, unknown, unknown>, 'origin' | 'makeChange'
 export type Made = {
   /** For each change, the id of what it is about. */
   readonly resources: (string | null)[]
-  readonly generation: number | undefined
   readonly differences: Difference[]
   /** The audit events that the differences are from. */
   readonly events: readonly Uuid[]
@@ -31,24 +30,21 @@ export async function makeChanges(
 ): Promise<Made> {
   const before = newUuid()
   const resources: (string | null)[] = []
-  let generation: number | undefined
   let deleted: Base = {}
   for (const [index, planned] of changes.entries())
     try {
       const change = withIds(planned, resources)
       deleted = { ...deleted, ...(await revisionsOf(db, origin, [change], deletions)) }
-      const done = await makeChange(db, change, isProposal)
-      resources.push(idIn(done.body) ?? change.parameters?.id?.toString() ?? null)
-      // Those of a dry run are below zero.
-      if (done.generation !== undefined && done.generation > 0) generation = done.generation
+      const { body } = await makeChange(db, change, isProposal)
+      resources.push(idIn(body) ?? change.parameters?.id?.toString() ?? null)
     } catch (error) {
       throw error instanceof Refusal ? refusedChange(error, index, planned) : error
     }
   const found = await differencesSince(db, origin, before, changes)
-  const differences = found.map(({ id: _, ...difference }) => difference)
-  const base = { ...foundBy(differences), ...(await revisionsOf(db, origin, changes, ruleSets)), ...deleted }
+  const differences = found.map(({ id: _, operation: __, ...difference }) => difference)
+  const base = { ...foundBy(found), ...(await revisionsOf(db, origin, changes, ruleSets)), ...deleted }
   const unusual = await unusualIn(db, origin, differences, settings.unusualAbove)
-  return { resources, generation, differences, events: found.map(({ id }) => id), base, unusual }
+  return { resources, differences, events: found.map(({ id }) => id), base, unusual }
 }
 
 const idIn = (body: unknown): string | undefined => (body as { id?: string } | undefined)?.id
@@ -59,7 +55,7 @@ const refusedChange = (refusal: Refusal, index: number, { operation }: PlannedCh
     cause: refusal,
   })
 
-const reference = /^\{\{changes\[(\d{1,3})\]\.id\}\}$/
+const reference = /^\{\{changes\[(\d{1,4})\]\.id\}\}$/
 
 /** With the ids of what earlier changes created. */
 function withIds(change: PlannedChange, resources: readonly (string | null)[]): PlannedChange {
@@ -84,17 +80,19 @@ function withIds(change: PlannedChange, resources: readonly (string | null)[]): 
   }
 }
 
+type Found = Difference & { readonly id: Uuid; readonly operation: string }
+
 /** From the audit events that this transaction wrote. Their ids are later than one made before it, and the index finds them. */
 const differencesSince = (
   db: Db,
   { accountId, operationId }: Request['origin'],
   before: Uuid,
   changes: readonly PlannedChange[],
-): Promise<(Difference & { id: Uuid })[]> =>
+): Promise<Found[]> =>
   many(
     db,
     sql`
-    select id, resource_id as resource, before, after from audit_events
+    select id, operation, resource_id as resource, before, after from audit_events
     where account_id = ${accountId} and operation = any(${[...new Set(changes.map(({ operation }) => operation))]}::text[])
       and id > ${before} and operation_id = ${operationId}
     order by id`,
@@ -103,14 +101,29 @@ const differencesSince = (
 const ruleSets = /^ip_policies\.\w+_rules$/
 const deletions = /^ip_policies\.delete$/
 
-/** How the first change of each resource found it. */
-function foundBy(differences: readonly Difference[]): Base {
-  const first = new Map<string, object | null>()
-  for (const { resource, before } of differences) if (!first.has(resource)) first.set(resource, before)
+const anyId = /\b[a-z]+_[0-9a-z]{26}\b/g
+
+/**
+ * How the first change of each resource found it, and the first of each other operation on it: the event of a rule set or
+ * of a module has only that. What the set itself creates gets other ids each time.
+ */
+function foundBy(found: readonly Found[]): Base {
+  const created = new Map(found.filter(({ before }) => !before).map(({ resource }, index) => [resource, `${index}`]))
+  const first = new Map<string, string>()
+  const seen = new Map<string, object | null>()
+  for (const { resource, operation, before } of found) {
+    const firstOperation = first.get(resource) ?? operation
+    first.set(resource, firstOperation)
+    const key = operation === firstOperation ? resource : `${resource} ${operation}`
+    if (!seen.has(key)) seen.set(key, before)
+  }
   return Object.fromEntries(
-    [...first].flatMap(([resource, before]) =>
-      before ? [[resource, hash('sha256', JSON.stringify(before))] as const] : [],
-    ),
+    [...seen].flatMap(([key, before]) => {
+      const [resource = ''] = key.split(' ')
+      if (!before || seen.get(resource) === null) return []
+      const text = JSON.stringify(before).replaceAll(anyId, (id) => created.get(id) ?? id)
+      return [[key, hash('sha256', text)] as const]
+    }),
   )
 }
 

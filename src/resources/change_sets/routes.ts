@@ -68,7 +68,7 @@ export const whole = (made: Route): Route => ({
   // It may contain rule sets, and holds the locks of all of its changes.
   heavy: 'rule_set',
   alone: true,
-  handle: (request) => together(request.db, (db) => made.handle({ ...request, db })),
+  handle: (request) => together(request.db, (db) => made.handle({ ...request, db }), 'late'),
 })
 
 type Request = Pick<

@@ -16,7 +16,7 @@ import {
   Uri,
 } from '../../http/wire.ts'
 
-export const maxChanges = 500
+export const maxChanges = 2_000
 
 const PlannedChange = Closed(
   {

@@ -129,14 +129,14 @@ export const updateChangeSet = (
     returning ${columns}`,
   )
 
-type Applied = { resources: readonly (string | null)[]; events: readonly Uuid[]; generation: number | undefined }
+type Applied = { resources: readonly (string | null)[]; events: readonly Uuid[] }
 
-/** The time to confirm it begins now, not when the transaction began. */
+/** The time to confirm it begins now, not when the transaction began. What its changes wrote for edges gets its generation. */
 export const markApplied = (
   tx: Db,
   { accountId, ownerId }: Pick<Caller, 'accountId' | 'ownerId'>,
   id: Uuid,
-  { resources, events, generation }: Applied,
+  { resources, events }: Applied,
   confirmSeconds?: number,
 ) =>
   one<ChangeSetRow>(
@@ -144,7 +144,7 @@ export const markApplied = (
     sql`
     update change_sets set state = 'applied', applied_at = now(), applied_by = ${ownerId},
       confirm_by = clock_timestamp() + make_interval(secs => ${confirmSeconds ?? null}),
-      applied_resources = ${JSON.stringify(resources)}, applied_events = ${events}::uuid[], generation = ${generation ?? null}
+      applied_resources = ${JSON.stringify(resources)}, applied_events = ${events}::uuid[], generation = take_generation()
     where account_id = ${accountId} and id = ${id}
     returning ${columns}`,
   )

@@ -52,10 +52,11 @@ type RequestFor = (db: DbPool, ownerId: Id<'usr' | 'bot'>) => ServiceRequest
 export async function undoOverdue(db: DbPool, due: Unconfirmed, requestFor: RequestFor): Promise<Outcome | undefined> {
   const requestOf = (on: DbPool, row: ChangeSetRow) => requestFor(on, row.applied_by as Id<'usr' | 'bot'>)
   try {
-    return await together(db, async (on) => {
+    const undone = async (on: DbPool) => {
       const row = await lockOverdue(on, due)
       return row && (await undo(requestOf(on, row), row))
-    })
+    }
+    return await together(db, undone, 'late')
   } catch (error) {
     if (!isFinal(error)) throw error
     return together(db, async (on) => {
@@ -107,8 +108,7 @@ function undo(request: ServiceRequest, row: ChangeSetRow): Promise<Outcome> {
       const what = { description: `undo ${id}: ${reason}`, metadata: null, reverts_id: id, ...draft, ...byItself }
       const undoing = await insertChangeSet(tx, caller, what)
       await claimReverts(tx, caller, undoing)
-      await markApplied(tx, caller, undoing.id, made)
-      ;({ generation } = made)
+      generation = (await markApplied(tx, caller, undoing.id, made)).generation ?? undefined
       revertedBy = toId('chs', undoing.id)
     }
     await markReverted(tx, caller, id)
