@@ -5,6 +5,9 @@ import { assertRefused } from '../../../test/harness/fixtures.ts'
 import { poll } from '../../../test/harness/poll.ts'
 import { newBot, newIndependentAdmin, newUser } from '../../../test/harness/principals.ts'
 import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
+import { one, run } from '../../db/pool.ts'
+import { type SqlFragment, sql } from '../../db/sql.ts'
+import { type Id, toUuid } from '../../kernel/ids.ts'
 
 const plane = await sharedControlPlane({ after })
 
@@ -174,6 +177,33 @@ test('an approval is of exactly what was looked at', async () => {
   // What others change meanwhile is in the way.
   await done(approver('PATCH', `${policy.uri}?break_glass=true`, { metadata: 'm' }, glass('test')))
   assertRefused(await apply(author, set), 409, 'ERR_CHANGE_SET_CONFLICT')
+})
+
+test('an approval does not count for content that was put into the row in another way', async () => {
+  const { author, approver, policy } = await withApproval()
+  const set = await proposed(author('PATCH', policy.uri, { description: 'after' }))
+  await done(approve(approver, set))
+  const id = toUuid(set.id as Id<'chs'>)
+  const { changes, base, description } = await one<Record<'changes' | 'base', object> & { description: string | null }>(
+    plane.db,
+    sql`select changes, base, description from change_sets where id = ${id}`,
+  )
+  const put = (column: SqlFragment, value: string | null) =>
+    run(plane.db, sql`update change_sets set ${column} = ${value} where id = ${id}`)
+  for (const [column, other, approved] of [
+    [sql`changes`, JSON.stringify(changes).replace('after', 'worse'), JSON.stringify(changes)],
+    [sql`base`, '{}', JSON.stringify(base)],
+    [sql`description`, 'harmless', description],
+  ] as const) {
+    await put(column, other)
+    const refused = await apply(author, set)
+    assertRefused(refused, 409, 'ERR_APPROVAL_REQUIRED')
+    assert.match(refused.body.msg, /not as it was approved/)
+    assert.equal(await descriptionOf(author, policy), 'before')
+    await put(column, approved)
+  }
+  assert.equal((await done(apply(author, set))).state, 'applied')
+  assert.equal(await descriptionOf(author, policy), 'after')
 })
 
 test('the approval of someone who is no admin any more does not count', async () => {
