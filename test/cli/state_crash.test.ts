@@ -1,4 +1,4 @@
-// `gatehouse state sync`, killed half-way.
+// `gatehouse state apply` and `sync`, killed half-way.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,6 +6,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { program } from '../harness/program.ts'
 import { random, randomBelow } from '../harness/random.ts'
@@ -81,12 +82,44 @@ async function killAt(
   return signal === 'SIGKILL'
 }
 
-test('a sync killed at any moment reaches the same state when run again', async () => {
+test('a sync killed at any moment has made all changes or none, and reaches the same state when run again', async () => {
   const account = await plane.newAccount()
   const mine = cliFor(plane, account)
   const sync = async (text: string) => ['state', 'sync', await stateFile(text), '--yes', '--allow-self-lockout']
   const [toFirst, toSecond, toEmpty] = [await sync(first), await sync(second), await sync(empty)]
-  const applyFirst = ['state', 'apply', toFirst[2] ?? '']
+  await mine.ok(toFirst)
+  let before = await contentsOf(account)
+  // Its changes are the draft and its application.
+  for (const [goal, n, when] of [
+    [toSecond, 1, 'before'],
+    [toSecond, 1, 'after'],
+    [toSecond, 2, 'before'],
+    [toSecond, 2, 'after'],
+    [toEmpty, 2, 'after'],
+    [toFirst, 1, 'after'],
+    [toFirst, 2, 'after'],
+  ] as const) {
+    await mine.ok(goal === toSecond ? toFirst : goal === toEmpty ? toSecond : toEmpty)
+    before = await contentsOf(account)
+    assert.ok(await killAt(n, when, goal, mine.env), `${n} ${when}`)
+    const isMade = n === 2 && when === 'after'
+    const isAsBefore = isDeepStrictEqual(await contentsOf(account), before)
+    assert.equal(isAsBefore, !isMade, `killed ${when} change ${n}`)
+    assert.equal((await mine(['state', 'diff', goal[2] ?? ''])).stdout === '', isMade)
+    await mine.ok(goal)
+    assert.equal((await mine(['state', 'diff', goal[2] ?? ''])).stdout, '')
+    const drafts = (await account('GET', '/change_sets?state=draft')).body.change_sets
+    assert.deepEqual(drafts, [], 'the draft of the run that was killed was used, not left')
+  }
+})
+
+test('a run one by one, killed at any moment, reaches the same state when run again', async () => {
+  const account = await plane.newAccount()
+  const mine = cliFor(plane, account)
+  const oneByOne = [...['--yes', '--allow-self-lockout'], '--one-by-one']
+  const sync = async (text: string) => ['state', 'sync', await stateFile(text), ...oneByOne]
+  const [toFirst, toSecond, toEmpty] = [await sync(first), await sync(second), await sync(empty)]
+  const applyFirst = ['state', 'apply', toFirst[2] ?? '', '--one-by-one']
   const dump = () => mine.ok(['state', 'dump', '--no-ids'])
   await mine.ok(toFirst)
   const wantedFirst = await dump()

@@ -106,7 +106,45 @@ async function between(isFor: (request: string) => boolean, meanwhile: () => Pro
   return { env: { GATEHOUSE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }, wasMet: () => isDone }
 }
 
-test('a run does not overwrite what someone else changes meanwhile', async () => {
+test('a run does not overwrite what someone else changes meanwhile, and changes nothing then', async () => {
+  const cases = [
+    { when: 'POST /change_sets', isRules: false, told: /someone else has changed it since this run read it/ },
+    { when: 'POST /change_sets', isRules: true, told: /someone else has changed it since this run read it/ },
+    {
+      when: 'apply',
+      isRules: false,
+      told: /someone else has changed POLICY since this run read it; nothing was changed/,
+    },
+    {
+      when: 'apply',
+      isRules: true,
+      told: /someone else has changed POLICY since this run read it; nothing was changed/,
+    },
+  ]
+  for (const [index, { when, isRules, told }] of cases.entries()) {
+    const { account, policy, cli } = await accountWithOffice()
+    const path = `/ip_policies/${policy.id}`
+    const { env, wasMet } = await between(
+      (request) => request.startsWith('POST') && request.endsWith(when),
+      () =>
+        isRules
+          ? account('PUT', `${path}/rules`, { rules: [{ action: 'deny', cidr: '192.0.2.0/24' }] })
+          : account('PATCH', path, { metadata: 'by hand' }),
+    )
+    const { code, stderr } = await cli(['state', 'apply', await stateFile(stateAt(20_110 + index))], { env })
+    assert.ok(wasMet(), `${when} was not sent`)
+    assert.equal(code, exits.refused.code, `${when}, ${isRules}: ${stderr}`)
+    assert.match(stderr.replaceAll(policy.id, 'POLICY'), told)
+    const kept = isRules
+      ? (await account('GET', `${path}/rules`)).body.rules.map(({ cidr }: { cidr: string }) => cidr)
+      : (await account('GET', path)).body.metadata
+    assert.deepEqual(kept, isRules ? ['192.0.2.0/24'] : 'by hand')
+    assert.deepEqual((await account('GET', '/backends/static')).body.backends, [], 'the rest was not made either')
+    assert.deepEqual((await account('GET', '/change_sets')).body.change_sets, [], 'no draft is left behind')
+  }
+})
+
+test('a run one by one does not overwrite what someone else changes meanwhile', async () => {
   const cases = [
     // Before the run looks at the policy again, after that, and before it looks at its rules again.
     { when: 'GET', below: '', told: /someone else has changed it since this run read it/ },
@@ -124,7 +162,8 @@ test('a run does not overwrite what someone else changes meanwhile', async () =>
         ? account('PUT', `${path}/rules`, { rules: [{ action: 'deny', cidr: '192.0.2.0/24' }] })
         : account('PATCH', path, { metadata: 'by hand' }),
     )
-    const { code, stderr } = await cli(['state', 'apply', await stateFile(stateAt(20_110 + index))], { env })
+    const file = await stateFile(stateAt(20_115 + index))
+    const { code, stderr } = await cli(['state', 'apply', file, '--one-by-one'], { env })
     assert.ok(wasMet(), `${when} ${below} was not sent`)
     assert.equal(code, exits.refused.code, stderr)
     assert.match(stderr, told)

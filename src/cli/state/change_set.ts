@@ -1,16 +1,26 @@
-import { hash } from 'node:crypto'
-import { type Connection, call, Refused, SentForApproval } from '../call.ts'
+import { hash, randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import { type Call, type Connection, call, Refused, SentForApproval } from '../call.ts'
 import { paths } from '../document.ts'
 import { Failure } from '../exits.ts'
+import { whileWaiting } from '../output/progress.ts'
+import { titleOf } from './describe.ts'
 import { type Allowed, queryFor } from './execute.ts'
-import { createGuard } from './guard.ts'
+import { createGuard, lookAtDifference } from './guard.ts'
 import { replaceText, type Step } from './plan.ts'
 
 type Change = { operation: string; parameters?: Record<string, string | boolean>; body?: object }
-type ChangeSet = { id: string; state: string; description?: string }
+type ChangeSet = {
+  id: string
+  state: string
+  description?: string
+  changes?: readonly Change[]
+  generation: number | null
+}
 
 /** What the service takes at once. */
-const [maxChanges, maxBytes] = [500, 1024 * 1024]
+const [maxChanges, maxBytes] = [2_000, 1024 * 1024]
 
 /** Whether changes of the account can need approval. A key that may not ask meets it at the first change that does. */
 export async function needsApproval(connection: Connection): Promise<boolean> {
@@ -24,8 +34,8 @@ export async function needsApproval(connection: Connection): Promise<boolean> {
 }
 
 /**
- * All steps as one change set, so that they are looked at and approved together. Throws SentForApproval when they have to
- * wait. Resolves to the generation when they did not.
+ * All steps as one change set: all of them are made, or none. Throws SentForApproval when they have to wait. Resolves to
+ * the generation when they did not.
  */
 export async function applyTogether(
   connection: Connection,
@@ -34,42 +44,157 @@ export async function applyTogether(
 ): Promise<number | undefined> {
   const changes = toChanges(steps, allowed)
   const description = `gatehouse state ${hash('sha256', JSON.stringify(changes)).slice(0, 12)}`
-  const body = JSON.stringify({ description, changes })
-  if (changes.length > maxChanges || Buffer.byteLength(body) > maxBytes)
-    throw new Failure(
-      'refused',
-      `changes of this account need approval, and ${changes.length} changes are too many to be approved at once; nothing was changed`,
-      [
-        `A change set has at most ${maxChanges} changes and 1 MiB. Apply a part of the file first, such as one section.`,
-      ],
+  refuseTooLarge(steps, changes, Buffer.byteLength(JSON.stringify({ description, changes })))
+  try {
+    const { text, isNew } = await whileWaiting(
+      `trying ${changes.length} changes`,
+      draft(connection, { description, changes }),
     )
-  await refuseChanged(connection, steps)
-  const made = (await findWaiting(connection, description)) ?? (await create(connection, body))
-  const { id, state } = JSON.parse(made) as ChangeSet
-  if (state !== 'draft') throw new SentForApproval(made)
-  const query = {
-    ...(allowed.isConfirmed && { confirm: true }),
-    ...(allowed.ignoreAccessTests && { ignore_access_tests: true }),
+    const { id, state } = JSON.parse(text) as ChangeSet
+    try {
+      // Now that the draft remembers how it found everything, what others change from here on is a conflict.
+      await refuseChanged(connection, steps)
+      if (state !== 'draft') throw new SentForApproval(text)
+      return await whileWaiting(`applying ${changes.length} changes`, apply(connection, id, allowed))
+    } catch (error) {
+      const isOver = error instanceof Failure && !['waiting', 'unreachable'].includes(error.exit)
+      if (isOver && isNew)
+        await call(connection, { method: 'DELETE', path: `/change_sets/${id}` }).catch(() => undefined)
+      throw error
+    }
+  } catch (error) {
+    throw error instanceof Refused ? await refusedAs(error, connection, steps) : error
   }
-  const { headers } = await call(connection, { method: 'POST', path: `/change_sets/${id}/apply`, query, body: '{}' })
-  return Number(headers.get('service-generation')) || undefined
 }
 
-const create = async (connection: Connection, body: string): Promise<string> =>
-  (await call(connection, { method: 'POST', path: '/change_sets', body })).text
+function refuseTooLarge(steps: readonly Step[], changes: readonly Change[], bytes: number): void {
+  if (changes.length <= maxChanges && bytes <= maxBytes) return
+  const [largest] = changes
+    .map((change, index) => ({ index, bytes: Buffer.byteLength(JSON.stringify(change)) }))
+    .toSorted((a, b) => b.bytes - a.bytes)
+  const step = largest && steps[largest.index]
+  throw new Failure(
+    'refused',
+    `the file needs ${changes.length} changes of ${inMebibytes(bytes)} together, and at most ${maxChanges} changes of 1 MiB can be made at once; nothing was changed`,
+    [
+      ...(step && largest.bytes > maxBytes / 4
+        ? [`The largest is ${step.verb} ${titleOf(step.thing)}, with ${inMebibytes(largest.bytes)}.`]
+        : []),
+      'Apply a part of the file first, such as one section: what is not in a file is left alone.',
+      'Or add --one-by-one. It makes each change by itself, and a run that fails stops between two of them.',
+    ],
+  )
+}
+const inMebibytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`
 
-/** Running it again must not make another one. */
-async function findWaiting(connection: Connection, description: string): Promise<string | undefined> {
-  for (const state of ['waiting', 'approved']) {
+/** Running it again must not make another one. What an earlier run has left as a draft starts from now. */
+async function draft(
+  connection: Connection,
+  set: { description: string; changes: readonly Change[] },
+): Promise<{ text: string; isNew: boolean }> {
+  const found = await findSame(connection, set)
+  if (!found) return { ...(await send(connection, 'POST', '/change_sets', set)), isNew: true }
+  const { id, state } = JSON.parse(found) as ChangeSet
+  if (state !== 'draft') return { text: found, isNew: false }
+  return { ...(await send(connection, 'PATCH', `/change_sets/${id}`, { changes: set.changes })), isNew: true }
+}
+
+const send = (connection: Connection, method: string, path: string, body: object) =>
+  call(connection, {
+    ...{ method, path, body: JSON.stringify(body) },
+    ...(method === 'POST' && { headers: { 'idempotency-key': randomUUID() } }),
+  })
+
+async function findSame(
+  connection: Connection,
+  { description, changes }: { description: string; changes: readonly Change[] },
+): Promise<string | undefined> {
+  for (const state of ['waiting', 'approved', 'draft']) {
     const { text } = await call(connection, { method: 'GET', path: '/change_sets', query: { state, limit: 100 } })
     const { change_sets } = JSON.parse(text) as { change_sets: ChangeSet[] }
-    const same = change_sets.find((each) => each.description === description)
-    if (same) return (await call(connection, { method: 'GET', path: `/change_sets/${same.id}` })).text
+    for (const { id } of change_sets.filter((each) => each.description === description)) {
+      const { text } = await call(connection, { method: 'GET', path: `/change_sets/${id}` })
+      // Anyone who may propose can choose a description.
+      if (isDeepStrictEqual((JSON.parse(text) as ChangeSet).changes, JSON.parse(JSON.stringify(changes)))) return text
+    }
   }
   return undefined
 }
 
-/** What exists must be as it was when the plan was made. From here on the change set remembers how it found it. */
+/**
+ * With the same key it is not done twice, so a lost answer is asked for until the time is over. Resolves to the
+ * generation.
+ */
+async function apply(
+  connection: Connection,
+  id: string,
+  { isConfirmed, ignoreAccessTests }: Allowed,
+): Promise<number | undefined> {
+  const query = {
+    ...(isConfirmed && { confirm: true }),
+    ...(ignoreAccessTests && { ignore_access_tests: true }),
+  }
+  const request: Call = {
+    ...{ method: 'POST', path: `/change_sets/${id}/apply`, query, body: '{}' },
+    headers: { 'idempotency-key': randomUUID() },
+  }
+  const deadline = Date.now() + connection.timeoutMs
+  for (;;)
+    try {
+      const { headers } = await call(connection, request)
+      return Number(headers.get('service-generation')) || undefined
+    } catch (error) {
+      // Another run of the same file was faster.
+      if (error instanceof Refused && error.code === 'ERR_CHANGE_SET_APPLIED')
+        return generationOf(connection, id, error)
+      if (!(error instanceof Failure) || error.exit !== 'unreachable') throw error
+      if (Date.now() > deadline) throw unknownOutcome(error)
+      await setTimeout(1_000)
+    }
+}
+
+async function generationOf(connection: Connection, id: string, error: Refused): Promise<number | undefined> {
+  const { text } = await call(connection, { method: 'GET', path: `/change_sets/${id}` })
+  const { state, generation } = JSON.parse(text) as ChangeSet
+  if (!['applied', 'confirmed'].includes(state)) throw error
+  return generation ?? undefined
+}
+
+const unknownOutcome = ({ message, hints }: Failure): Failure =>
+  new Failure(
+    'unreachable',
+    `${message} It is not known whether the changes were made: either all of them were, or none.`,
+    [
+      ...hints,
+      'When the service answers again, run the command again. It finds out, and makes them if they were not made.',
+    ],
+  )
+
+/** In the words of the file, with what to do about it. */
+async function refusedAs(error: Refused, { url }: Connection, steps: readonly Step[]): Promise<Failure> {
+  const { msg = error.message, details = {} } = error.body
+  const { change, code = '', resources, missing } = details as Record<string, string | undefined>
+  const step = error.code === 'ERR_CHANGE_REFUSED' ? steps[Number(change)] : undefined
+  if (step) {
+    const hint = (await import('../hints.ts')).hintOf(code, url)
+    const operation = error.hints.find((line) => line.startsWith('operation: op_'))
+    const why = msg.replace(/^changes\[\d+\], [\w.]+: /, '')
+    const hints = [...(hint ? [`hint: ${hint}`] : []), nothingChanged, ...(operation ? [operation] : [])]
+    return new Failure(error.exit, `${step.verb} ${titleOf(step.thing)}: ${why} (${code})`, hints, { cause: error })
+  }
+  if (error.code === 'ERR_CHANGE_SET_CONFLICT')
+    return new Failure('refused', `someone else has changed ${resources} since this run read it; nothing was changed`, [
+      lookAtDifference,
+    ])
+  const hints =
+    error.code === 'ERR_SCOPE' && missing?.startsWith('change_sets.')
+      ? ['A state file is applied as one change set. Add the scope change_sets.* to the key, or use --one-by-one.']
+      : []
+  return new Failure(error.exit, error.message, [...error.hints, ...hints, nothingChanged], { cause: error })
+}
+const nothingChanged = 'Nothing was changed.'
+
+/** What exists must be as it was when the plan was made. */
 async function refuseChanged(connection: Connection, steps: readonly Step[]): Promise<void> {
   const guard = createGuard(connection)
   const seen = new Set<string>()

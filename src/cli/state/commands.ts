@@ -43,13 +43,15 @@ FILE can be - for standard input. With apply and sync, it can be a plan of 'diff
   --confirm             with apply and sync: make the change even if it is unusually large
   --allow-self-lockout  continue even if this blocks your own address from the API
   --ignore-access-tests continue even if this breaks access tests; only for admins
+  --one-by-one          with apply and sync: make each change by itself, for a file that is too large
+                        to be applied as a whole; a run that fails leaves what it has done
   --wait applied        wait until every live edge node has applied the changes, for at most
                         --timeout SECONDS
   --min-nodes N         with --wait applied: how many nodes must be live and have them; default 1
   --profile NAME, --timeout SECONDS, --verbose    global flags
 
 A section that is not in the file is left unchanged; an empty section means that the account
-should have none. A second run changes nothing. If a run is interrupted, run it again to finish.`
+should have none. apply and sync make all changes or none. A second run changes nothing.`
 
 const options = {
   at: { type: 'string' },
@@ -62,6 +64,7 @@ const options = {
   confirm: { type: 'boolean' },
   'allow-self-lockout': { type: 'boolean' },
   'ignore-access-tests': { type: 'boolean' },
+  'one-by-one': { type: 'boolean' },
   wait: { type: 'string' },
   'min-nodes': { type: 'string' },
   ...callFlags,
@@ -142,7 +145,8 @@ async function change(toService: () => Connection, { verb, path, text }: Given, 
   const connection = toService()
   // Including what the file does not contain: what uses a policy decides when it may be changed.
   const account = await readAccount(connection)
-  const plan = planState(file, account, { deletes: verb === 'sync' })
+  const isWhole = !values['one-by-one']
+  const plan = planState(file, account, { deletes: verb === 'sync', isWhole })
   if (saved) checkPlan(saved, plan, await accountIdOf(connection))
   if (plan.steps.length === 0) {
     log('Nothing to do.')
@@ -159,7 +163,7 @@ async function change(toService: () => Connection, { verb, path, text }: Given, 
   if (verb === 'sync') await agree(plan, path, Boolean(values.yes))
   const isConfirmed = Boolean(values.confirm)
   await agreeToUnusual(unusual, { isConfirmed, canRead: path !== '-' })
-  const makeAll = (await needsApproval(connection)) ? applyTogether : execute
+  const makeAll = isWhole ? applyTogether : oneByOne
   const generation = await makeAll(connection, plan.steps, {
     allowSelfLockout: Boolean(values['allow-self-lockout']),
     ignoreAccessTests: Boolean(values['ignore-access-tests']),
@@ -173,6 +177,17 @@ async function change(toService: () => Connection, { verb, path, text }: Given, 
 async function accountIdOf(connection: Connection): Promise<string> {
   const { text } = await call(connection, { method: 'GET', path: '/caller' })
   return (JSON.parse(text) as { account_id: string }).account_id
+}
+
+/** The first change that needs approval would stop it half-way. */
+const oneByOne: typeof applyTogether = async (connection, steps, allowed) => {
+  if (await needsApproval(connection))
+    throw new Failure(
+      'refused',
+      'changes of this account need approval, and cannot be made one by one; nothing was changed',
+      ['Leave --one-by-one out. If the file is too large for that, apply a part of it first, such as one section.'],
+    )
+  return execute(connection, steps, allowed)
 }
 
 const count = ({ steps: { length } }: Plan) => `${length} change${length === 1 ? '' : 's'}`

@@ -35,7 +35,6 @@ export function createGuard(connection: Connection) {
   }
 }
 
+export const lookAtDifference = "Look at the difference with 'gatehouse state diff' before you decide which is right."
 const changedMeanwhile = () =>
-  new Failure('refused', 'someone else has changed it since this run read it', [
-    "Look at the difference with 'gatehouse state diff' before you decide which is right.",
-  ])
+  new Failure('refused', 'someone else has changed it since this run read it', [lookAtDifference])

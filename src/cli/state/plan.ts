@@ -41,8 +41,15 @@ export type Plan = {
 const pathOf = (thing: Thing, id: string, edgeId = ''): string[] =>
   thing.kind === 'routes' ? ['/edges/https/', edgeId, '/routes/', id] : [`${kinds[thing.kind].path}/`, id]
 
+type Way = {
+  /** What is only in the account: `sync` deletes it, `apply` does not. */
+  readonly deletes: boolean
+  /** All steps take effect at once, so what is in use need not be narrowed first. */
+  readonly isWhole?: boolean
+}
+
 /** Pure: what has to be done, in an order in which nothing is open meanwhile that is not open before or after. */
-export function planState(file: StateFile, account: readonly Thing[], { deletes }: { deletes: boolean }): Plan {
+export function planState(file: StateFile, account: readonly Thing[], { deletes, isWhole = false }: Way): Plan {
   const present = (kind: Kind) => account.filter((thing) => thing.kind === kind)
   const pairs = new Map<Thing, Thing>()
   const idOfMark = new Map<string, string>()
@@ -72,7 +79,7 @@ export function planState(file: StateFile, account: readonly Thing[], { deletes 
   const inUse = new Set(
     account.flatMap(({ fields, routes = [] }) => [fields, ...routes.map((route) => route.fields)]).flatMap(idsIn),
   )
-  const context = { pairs, inUse }
+  const context = { pairs, inUse: isWhole ? new Set<string>() : inUse }
   const steps = [
     ...all.flatMap(({ wanted }) => wanted.flatMap((thing) => stepsFor(thing, context))),
     ...(deletes
