@@ -204,6 +204,26 @@ tcp_edges: {late: {hostports: [late.example:20021]}}
   assert.deepEqual([ip_policies?.length, ip_restrictions?.length, tcp_edges?.length], [1, 0, 0])
 })
 
+test('a file is applied under one operation id and one generation', async () => {
+  const account = await here.newAccount()
+  await cliFor(here, account).ok([
+    'state',
+    'apply',
+    await stateFile(office.replace('20001', '20031').replace('web.example', 'one.example')),
+  ])
+  const { audit_events } = (await account('GET', '/audit_events')).body
+  const { operation_id } = audit_events.find(
+    ({ operation }: { operation: string }) => operation === 'change_sets.apply',
+  )
+  const { events: own } = Object.groupBy(audit_events as { operation_id: string }[], (event) =>
+    event.operation_id === operation_id ? 'events' : 'others',
+  )
+  // Three policies with rules, a backend, a restriction, two edges, two routes, the hostports of one; and the application.
+  assert.equal(own?.length, 14)
+  const [set] = (await account('GET', '/change_sets')).body.change_sets
+  assert.equal((await account('GET', `/generations/${set.generation}`)).status, 200)
+})
+
 test('a file that is too large for one change set is refused before anything happens, and goes with --one-by-one', async () => {
   const account = await here.newAccount()
   const mine = cliFor(here, account)

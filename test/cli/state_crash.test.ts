@@ -1,4 +1,4 @@
-// `gatehouse state apply` and `sync`, killed half-way.
+// `gatehouse state apply` and `sync`, killed half-way, or without an answer.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
+import { exits } from '../../src/cli/exits.ts'
 import { startControlPlane } from '../harness/control_plane.ts'
 import { program } from '../harness/program.ts'
 import { random, randomBelow } from '../harness/random.ts'
@@ -110,6 +111,49 @@ test('a sync killed at any moment has made all changes or none, and reaches the 
     assert.equal((await mine(['state', 'diff', goal[2] ?? ''])).stdout, '')
     const drafts = (await account('GET', '/change_sets?state=draft')).body.change_sets
     assert.deepEqual(drafts, [], 'the draft of the run that was killed was used, not left')
+  }
+})
+
+test('when the answer is lost, the command finds out whether the changes were made', async () => {
+  for (const [isDone, isBack] of [
+    [true, true],
+    [false, true],
+    [true, false],
+  ]) {
+    const account = await plane.newAccount()
+    const mine = cliFor(plane, account)
+    const file = await stateFile(
+      'gatehouse: 1\nip_policies: {a: {rules: [allow 10.0.0.0/8]}}\nbackends: {b: {address: b.internal:80}}\n',
+    )
+    let lost = 0
+    const server = createServer(async (request, response) => {
+      const body = await text(request)
+      const isApply = /\/apply/.test(request.url ?? '')
+      const isCut = isApply && (++lost === 1 || !isBack)
+      if (isCut && !isDone) return request.socket.destroy()
+      const { host: _, connection: __, 'content-length': ___, ...headers } = request.headers as Record<string, string>
+      const sent = { method: request.method ?? '', headers, ...(body && { body }) }
+      const passed = await fetch(`${mine.env.GATEHOUSE_URL}${request.url}`, sent)
+      const answer = await passed.text()
+      if (isCut) return request.socket.destroy()
+      const kept = [...passed.headers].filter(([name]) => !['content-length', 'transfer-encoding'].includes(name))
+      return response.writeHead(passed.status, Object.fromEntries(kept)).end(answer)
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const GATEHOUSE_URL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const ended = await mine(['state', 'apply', file, '--timeout', '2'], {
+      env: { GATEHOUSE_URL },
+    })
+    server.closeAllConnections()
+    server.close()
+    const applied = (await account('GET', '/audit_events?operation=change_sets.apply')).body.audit_events
+    assert.equal(applied.length, 1, 'never twice')
+    if (isBack) assert.deepEqual([ended.code, lost], [0, 2], ended.stderr)
+    else {
+      assert.equal(ended.code, exits.unreachable.code, ended.stderr)
+      assert.match(ended.stderr, /It is not known whether the changes were made: either all of them were, or none\./)
+      assert.match((await mine(['state', 'apply', file])).stderr, /Nothing to do/)
+    }
   }
 })
 
