@@ -32,7 +32,8 @@ export function TrialImpact({ of, change }: Props) {
   const trial = useTrial(of, change)
   if (!change) return null
   return (
-    <section className="impact" aria-label="Impact" aria-busy={trial.isFetching}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
+    <section className="impact trial" aria-label="Impact" aria-busy={trial.isFetching} tabIndex={0}>
       <h3>Impact</h3>
       {trial.isPending && <Skeleton lines={2} />}
       {trial.isError && <Untold error={trial.error} />}

@@ -100,6 +100,36 @@ test('a description that is too long is marked in every form that has one, and s
   assert.deepEqual(page.faults, [])
 })
 
+test('the impact moves no button when it arrives, and a description is not part of what is tried', async () => {
+  const dialog = await openForm('/restrictions', 'Create restriction')
+  const tried: (string | null)[] = []
+  const arrival = Promise.withResolvers<void>()
+  const trials = /\/ip_restrictions\?dry_run=true/
+  await page.route(trials, async (route) => {
+    tried.push(route.request().postData())
+    await arrival.promise
+    await route.continue()
+  })
+  await dialog.getByLabel('Description').fill('words')
+  await dialog.getByLabel('offices').check()
+  const impact = dialog.getByRole('region', { name: 'Impact' })
+  await impact.waitFor()
+  const place = () => save(dialog, 'Create with warnings only').boundingBox()
+  const before = await place()
+  arrival.resolve()
+  await impact.and(page.locator('[aria-busy="false"]')).waitFor()
+  assert.deepEqual(await place(), before)
+  await dialog.getByLabel('Description').fill('other words')
+  await holdsFor(500, () => tried.length === 1)
+  assert.ok(!tried[0]?.includes('words'), `${tried[0]}`)
+  await page.unroute(trials)
+  await discard(dialog)
+  const edit = await openForm('/restrictions', 'Actions for offices only > Edit…')
+  await edit.getByLabel('Description').fill('more words')
+  await holdsFor(500, async () => (await edit.getByRole('region', { name: 'Impact' }).count()) === 0)
+  await discard(edit)
+})
+
 test('a collapsed field is expanded when it is wrong', async () => {
   const dialog = await openForm('/keys', 'Create key')
   await dialog.getByText('Metadata').first().click()

@@ -16,14 +16,16 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
   const { values, set, isDirty } = useDraft<Values>({ description: '', type: 'api', ip_policy_ids: [] })
   const refresh = useRefresh()
   const navigate = useNavigate()
-  const create = (on: Api) => answerOf(on.POST('/ip_restrictions', { body: { ...values, enforced: false } }))
+  const { description, ...decisive } = values
+  const create = (on: Api, body: Partial<Values> & typeof decisive) =>
+    answerOf(on.POST('/ip_restrictions', { body: { ...body, enforced: false } }))
   return (
     <FormDialog
       title="Create restriction"
       action="Create with warnings only"
       isDirty={isDirty}
       isReady={values.ip_policy_ids.length > 0}
-      save={() => create(api)}
+      save={() => create(api, values)}
       onSaved={async ({ id }) => {
         await refresh('/ip_restrictions')
         onClose()
@@ -35,7 +37,7 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
         label="Description"
         name="description"
         autoFocus
-        value={values.description}
+        value={description}
         onChange={set('description')}
         placeholder="offices only"
       />
@@ -47,7 +49,7 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
         options={trafficTypes.map((value) => ({ value, label: `${traffic[value].title}: ${traffic[value].what}` }))}
       />
       <PolicyPicker name="ip_policy_ids" chosen={values.ip_policy_ids} onChange={set('ip_policy_ids')} />
-      <TrialImpact of={[values.type, values.ip_policy_ids]} change={values.ip_policy_ids.length ? create : undefined} />
+      <TrialImpact of={[decisive]} change={values.ip_policy_ids.length ? (on) => create(on, decisive) : undefined} />
       <p className="note plain">
         The restriction starts with warnings only. Enforce it once you have reviewed what it would refuse.
       </p>

@@ -8,10 +8,12 @@ import { useDraft } from '../../ui/use_draft.ts'
 import { changeRestriction, patchRestriction, type Restriction, type Variant } from './change.ts'
 
 export function EditRestriction({ restriction, onClose }: { restriction: Restriction; onClose: () => void }) {
+  const policies = restriction.ip_policies.map(({ id }) => id)
   const { values, set, isDirty } = useDraft({
     description: restriction.description ?? '',
-    ip_policy_ids: restriction.ip_policies.map(({ id }) => id),
+    ip_policy_ids: policies,
   })
+  const isDecisive = values.ip_policy_ids.join() !== policies.join()
   const [firstPolicy = ''] = values.ip_policy_ids
   const refresh = useRefresh()
   return (
@@ -46,7 +48,7 @@ export function EditRestriction({ restriction, onClose }: { restriction: Restric
       <TrialImpact
         of={[restriction.id, values.ip_policy_ids]}
         change={
-          isDirty && firstPolicy
+          isDecisive && firstPolicy
             ? (on) => patchRestriction(on, restriction.id, { ip_policy_ids: values.ip_policy_ids })
             : undefined
         }
