@@ -137,10 +137,12 @@ const parts: Record<string, Record<string, () => string | Promise<string>>> = {
     quotas: () => table(['what an account stores', 'default', 'setting'], quotaRows()),
   },
   'docs/operate/high-availability.md': Object.fromEntries(
-    ['etcd.env', 'patroni.yml', 'nats.conf', 'gatehouse.env', 'haproxy.cfg', 'keepalived.conf'].map((name) => [
-      `example: deploy/high-availability/${name}`,
-      async () => (await example(`deploy/high-availability/${name}`)).replace(/^```\n/, '```text\n'),
-    ]),
+    ['etcd.env', 'patroni.yml', 'nats.conf', 'database-url', 'gatehouse.env', 'haproxy.cfg', 'keepalived.conf'].map(
+      (name) => [
+        `example: deploy/high-availability/${name}`,
+        async () => (await example(`deploy/high-availability/${name}`)).replace(/^```\n/, '```text\n'),
+      ],
+    ),
   ),
   ...Object.fromEntries(
     Object.entries({

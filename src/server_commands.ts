@@ -29,7 +29,11 @@ const account = ['--account NAME|ac_…', 'the account'] as const
 /** What an operator runs on the machines of an installation. Every other command is a client of the API. */
 const commands: Record<string, ServerCommand> = {
   setup: {
-    forms: [['setup', 'set up everything on one Debian machine: database, NATS, an account and an edge node']],
+    forms: [
+      ['setup', 'set up everything on one Debian machine: database, NATS, an account and an edge node'],
+      ['setup --join-control-plane', 'make this machine serve an installation that another one serves'],
+      ['setup --admit-control-plane KEY', 'print what the machine with this key needs for that, encrypted to it'],
+    ],
     flags: [
       ['--plan', 'only print what would be done'],
       ['--database-only', "only make the empty database and its roles, for 'gatehouse restore'"],
@@ -40,6 +44,8 @@ const commands: Record<string, ServerCommand> = {
         '--public-url URL',
         'URL at which clients and nodes on other machines reach the service; may be given later, too',
       ],
+      ['--bundle FILE', 'with --join-control-plane: what --admit-control-plane has printed; - for the standard input'],
+      ['--listen ADDRESS:PORT', 'with --join-control-plane: where the API of this machine listens'],
     ],
   },
   serve: {

@@ -103,7 +103,7 @@ const mayImport: Record<string, { folders: string[]; because: string }> = {
     because: 'commands wire the parts together',
   },
   setup: {
-    folders: ['kernel', 'config', 'db', 'publisher', 'commands'],
+    folders: ['kernel', 'config', 'db', 'distribution', 'publisher', 'commands', 'doctor'],
     because: 'setup runs the commands that an operator would run, and no command needs it',
   },
   doctor: {

@@ -1,7 +1,7 @@
 // The settings that the services of this machine are started with.
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
-import { folders, secretsCredential } from './files.ts'
+import { type Folders, folders, secretsCredential } from './files.ts'
 
 /** As systemd reads them for a service: the later file wins. Users other than root may not be able to read all of them. */
 const environmentOf = (...files: string[]): NodeJS.ProcessEnv =>
@@ -16,10 +16,10 @@ function isReadable(file: string): boolean {
   }
 }
 
-export function controlPlaneEnvironment(): NodeJS.ProcessEnv {
-  const settings = environmentOf(`${folders.controlPlane}/setup.env`, `${folders.controlPlane}/gatehouse.env`)
+export function controlPlaneEnvironment({ controlPlane }: Pick<Folders, 'controlPlane'> = folders): NodeJS.ProcessEnv {
+  const settings = environmentOf(`${controlPlane}/setup.env`, `${controlPlane}/gatehouse.env`)
   const isCredential = settings.GATEHOUSE_SECRETS_KEY_FILE === secretsCredential
-  return { ...settings, ...(isCredential && { GATEHOUSE_SECRETS_KEY_FILE: `${folders.controlPlane}/secrets.key` }) }
+  return { ...settings, ...(isCredential && { GATEHOUSE_SECRETS_KEY_FILE: `${controlPlane}/secrets.key` }) }
 }
 
 export const edgeEnvironment = (): NodeJS.ProcessEnv =>

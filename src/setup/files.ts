@@ -67,5 +67,5 @@ export const edgeSettingsStep = (at: Folders): Step =>
     environment({ GATEHOUSE_EDGE_UPSTREAM_DENY: deniedUpstreams }),
   )
 
-const environment = (values: Record<string, string>): string =>
+export const environment = (values: Record<string, string>): string =>
   Object.entries(values).reduce((text, [name, value]) => `${text}${name}=${value}\n`, '# Made by gatehouse setup.\n')

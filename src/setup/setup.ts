@@ -3,11 +3,13 @@ import { parseArgs } from 'node:util'
 import { readyUrl } from '../commands/start_unit.ts'
 import { ConfigError } from '../kernel/config_error.ts'
 import { accountSteps, migrationStep } from './account.ts'
+import { admitControlPlane } from './admit.ts'
 import { certificateStep } from './certificate.ts'
 import { edgeConfig, ownerConfig, serveConfig } from './configs.ts'
 import { databaseSteps, requirePostgres } from './database.ts'
 import { edgeSteps } from './edge.ts'
 import { folders, settingsSteps } from './files.ts'
+import { joinControlPlane } from './join.ts'
 import { hasPasswords, operatorSteps, rootKeyFile } from './nats.ts'
 import { outsideHost, publicUrlSteps } from './outside.ts'
 import { requirePrograms, serviceStep } from './services.ts'
@@ -20,6 +22,10 @@ const options = {
   'admin-name': { type: 'string', default: 'admin' },
   'admin-email': { type: 'string', default: 'admin@localhost' },
   'public-url': { type: 'string' },
+  'admit-control-plane': { type: 'string' },
+  'join-control-plane': { type: 'boolean', default: false },
+  bundle: { type: 'string' },
+  listen: { type: 'string' },
 } as const
 
 /**
@@ -30,6 +36,8 @@ export async function setup(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options })
   const hasEdge = existsSync('/usr/bin/gatehouse-edge')
   if (process.getuid?.() !== 0) throw new ConfigError('setup changes /etc and starts services. Run it as root')
+  if (values['admit-control-plane'] !== undefined) return admitControlPlane(values['admit-control-plane'])
+  if (values['join-control-plane']) return joinControlPlane(values)
   // A restored database has the account that the other steps would make.
   if (values['database-only']) {
     requirePostgres()

@@ -137,7 +137,9 @@ const passwordOf = { gatehouse_owner: 'PASSWORD-5', gatehouse_app: 'PASSWORD-4' 
 function controlPlaneEnvironment(folder: string, address: string, role: keyof typeof passwordOf = 'gatehouse_app') {
   const text = file('gatehouse.env').replace('10.97.0.21:8080', `${address}:8080`)
   const env = Object.fromEntries([...text.matchAll(/^(GATEHOUSE_\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]))
-  const url = `${env.GATEHOUSE_DATABASE_URL}`.replace(/\/\/[^@]*@/, `//${role}:${passwordOf[role]}@`)
+  const url = file('database-url')
+    .trim()
+    .replace(/\/\/[^@]*@/, `//${role}:${passwordOf[role]}@`)
   return {
     ...env,
     GATEHOUSE_DATABASE_URL: url,
