@@ -26,6 +26,13 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { gatehouse_database_refuses_changes: '1x90' },
     quiet: { gatehouse_database_refuses_changes: '1 0x90' },
   },
+  GatehouseNoStandby: {
+    fires: {
+      'gatehouse_db_synchronous_standbys{instance="a"}': '1 0x90',
+      'gatehouse_db_synchronous_standbys{instance="b"}': '0x90',
+    },
+    quiet: { 'gatehouse_db_synchronous_standbys{instance="a"}': '0 1x90' },
+  },
   GatehouseClockOff: {
     fires: { 'gatehouse_edge_clock_offset_seconds{instance="a"}': '-3600x90' },
     quiet: {

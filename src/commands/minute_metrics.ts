@@ -7,7 +7,7 @@ import { statusOfNode } from '../health/fleet.ts'
 import { type State, states } from '../health/status.ts'
 import type { EdgeView } from '../http/edges.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
-import { databaseClockOffset, readinessFaults } from '../http/readiness.ts'
+import { databaseClockOffset, readinessFaults, synchronousStandbys } from '../http/readiness.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import type { Quotas } from '../kernel/quotas.ts'
@@ -25,10 +25,16 @@ type Shown = Pick<
 >
 
 /** For those who alert on metrics, and do not ask /readyz. */
-async function showReadiness(db: DbPool, metrics: Shown): Promise<void> {
+async function showReadiness(db: DbPool, hasStandby: boolean, metrics: Shown): Promise<void> {
   const isReady = (await readinessFaults(db)).length === 0
   const clockOffset = isReady ? await databaseClockOffset(db, systemClock).catch(() => undefined) : undefined
-  metrics.showReadiness({ isReady, clockOffset })
+  const standbys = hasStandby
+    ? await synchronousStandbys(db).then(
+        ({ present }) => present,
+        () => undefined,
+      )
+    : undefined
+  metrics.showReadiness({ isReady, clockOffset, standbys })
 }
 
 /** As /edge_nodes says it. Without the database it is not known what nodes should have applied. */
@@ -53,13 +59,14 @@ export function showMinuteMetrics(
   quotas: Quotas,
   metrics: Shown,
   log: Pick<Logger, 'error'>,
+  { hasStandby }: { hasStandby: boolean },
 ) {
   const everyMinute = (what: string, work: () => Promise<void>) =>
     interval(60_000, work, (err) => log.error({ err }, `cannot read ${what}`))
   const stops = [
     interval(
       15_000,
-      () => showReadiness(db, metrics),
+      () => showReadiness(db, hasStandby, metrics),
       () => {},
     ),
     interval(

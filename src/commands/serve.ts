@@ -20,6 +20,7 @@ import { createServer } from '../http/server.ts'
 import type { Service } from '../http/service.ts'
 import { systemClock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
+import { readDatabaseUrl } from '../kernel/database_url.ts'
 import { createBell } from '../kernel/flow/bell.ts'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { packageFiles } from '../kernel/package_files.ts'
@@ -111,7 +112,9 @@ export async function serve(config: Config): Promise<number> {
     () => upkeep({ db, secrets, checkDomains: () => checkDomains(db, domains, log, metrics), config, log, metrics }),
     (err) => log.error({ err }, 'upkeep failed'),
   )
-  const stopMetrics = showMinuteMetrics(db, edges.view, quotasIn(config), metrics, log)
+  const stopMetrics = showMinuteMetrics(db, edges.view, quotasIn(config), metrics, log, {
+    hasStandby: readDatabaseUrl(config.GATEHOUSE_DATABASE_URL).servers.length > 1,
+  })
   const stopTrials = startConfirmations({ db, service, routes, changes, metrics, log })
   const stopWebhooks = startWebhooks(config, webhooksMayGo, { secrets, changes, metrics, log })
   const stopAlerts = startAlerts(config, { db, edges: edges.view, metrics, log })

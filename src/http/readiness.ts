@@ -18,6 +18,25 @@ export async function durabilityFaults(db: Db): Promise<{ name: string; value: s
   return settings.filter(({ name, value }) => !durable[name]?.includes(value))
 }
 
+/** The setting, and how many of its standbys are there now: 0, too, while PostgreSQL waits for none. */
+export async function synchronousStandbys(db: Db): Promise<{ names: string; present: number }> {
+  // Other roles see which processes send to standbys, and nothing else about them.
+  const { names, synchronous, connected, seesAll } = await one<{
+    names: string
+    synchronous: number
+    connected: number
+    seesAll: boolean
+  }>(
+    db,
+    sql`
+    select current_setting('synchronous_standby_names') as names,
+      (count(*) filter (where sync_state in ('sync', 'quorum') and state = 'streaming'))::int as synchronous,
+      count(*)::int as connected, pg_has_role(current_user, 'pg_read_all_stats', 'usage') as "seesAll"
+    from pg_stat_replication`,
+  )
+  return { names, present: names === '' ? 0 : seesAll ? synchronous : connected }
+}
+
 /** How far our clock is ahead of that of PostgreSQL, in milliseconds. */
 export async function databaseClockOffset(db: Db, clock: Clock): Promise<number> {
   const asked = clock()

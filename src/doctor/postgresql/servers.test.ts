@@ -6,6 +6,7 @@ import { poll } from '../../../test/harness/poll.ts'
 import { startStandby } from '../../../test/harness/standby.ts'
 import type { Config } from '../../config/config.ts'
 import { openPool } from '../../db/pool.ts'
+import { synchronousStandbys } from '../../http/readiness.ts'
 import { checkServers } from './servers.ts'
 
 const open = (url: string) =>
@@ -47,6 +48,26 @@ test('doctor asks every server that the URL names, and says when a failover woul
     () => check(first, second),
     ([, found]) => found?.[0] === 'ok',
   )
+  // As 'gatehouse serve' sees it, whose role knows only that something is connected.
+  await admin.query(`create role gatehouse_standby_test login password 'test'`)
+  const plain = open(`postgres://gatehouse_standby_test:test@${first}/postgres`)
+  scope.after(() => plain.end())
+  assert.equal((await synchronousStandbys(plain)).present, 1)
+  await admin.query(`alter system set synchronous_standby_names = 'another'`)
+  await admin.query('select pg_reload_conf()')
+  const [, away] = await poll(
+    () => check(first, second),
+    ([, found]) => found?.[0] !== 'ok',
+  )
+  assert.deepEqual(away, ['failed', 'PostgreSQL waits for a standby that is away, so changes get no answer: another'])
+  process.kill(standby.pid, 'SIGSTOP')
+  await admin.query(`select pg_terminate_backend(pid) from pg_stat_replication`)
+  await poll(
+    () => synchronousStandbys(plain),
+    ({ names, present }) => names === 'another' && present === 0,
+  ).finally(() => process.kill(standby.pid, 'SIGCONT'))
+  await admin.query(`alter system set synchronous_standby_names = 'standby'`)
+  await admin.query('select pg_reload_conf()')
 
   const [missing] = await check(first, '127.0.0.1:9')
   assert.match(String(missing), /^warning,.* accepts changes, 127\.0\.0\.1:9 does not answer: connect ECONNREFUSED/)

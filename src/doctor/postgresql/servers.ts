@@ -1,6 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { type DbPool, one } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import { synchronousStandbys } from '../../http/readiness.ts'
 import { nameOf, readDatabaseUrl } from '../../kernel/database_url.ts'
 import { type Finding, failed, ok, warning } from '../finding.ts'
 
@@ -51,7 +52,13 @@ function placesFinding(answers: readonly Answer[]): Finding {
 
 async function waitFinding(db: DbPool): Promise<Finding> {
   const check = 'postgresql.standby'
-  const { names } = await one<{ names: string }>(db, sql`select current_setting('synchronous_standby_names') as names`)
+  const { names, present } = await synchronousStandbys(db)
+  if (names && !present)
+    return failed(
+      check,
+      `PostgreSQL waits for a standby that is away, so changes get no answer: ${names}`,
+      "Start the standby. 'patronictl list' must show a Sync Standby",
+    )
   return names
     ? ok(check, `a change is acknowledged when a standby has it too: ${names}`)
     : warning(

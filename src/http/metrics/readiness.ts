@@ -1,8 +1,8 @@
 import { Gauge, type Registry } from 'prom-client'
 import { recentWriteFault } from '../../db/failures.ts'
 
-/** `clockOffset` in milliseconds; undefined when it could not be measured. */
-type Readiness = { isReady: boolean; clockOffset: number | undefined }
+/** `clockOffset` in milliseconds. Undefined: not known, or with one server of PostgreSQL no standby is expected. */
+type Readiness = { isReady: boolean; clockOffset: number | undefined; standbys: number | undefined }
 export type ReadinessMetrics = { readonly showReadiness: (readiness: Readiness) => void }
 
 /** Absent until they are known. */
@@ -24,6 +24,11 @@ export function readinessMetrics(registers: Registry[]): ReadinessMetrics {
     'gatehouse_clock_offset_seconds',
     'How far the clock of this process is ahead of that of PostgreSQL. Updated every 15 seconds.',
     ({ clockOffset }) => (clockOffset === undefined ? undefined : clockOffset / 1_000),
+  )
+  gauge(
+    'gatehouse_db_synchronous_standbys',
+    'Standbys of PostgreSQL that a change waits for and that are there, if the URL of the database names several servers. Updated every 15 seconds.',
+    ({ standbys }) => standbys,
   )
   new Gauge({
     name: 'gatehouse_database_refuses_changes',
