@@ -51,6 +51,7 @@ const dialogs: [path: string, button: string | RegExp][] = [
   ['/backends', 'Create group or response > Weighted backend…'],
   ['/backends', 'Create group or response > HTTP response…'],
   ['/people', 'Create user'],
+  [`/backends/${backend.id}`, 'Add server'],
   ['/edges', 'Create HTTPS edge'],
   ['/access-tests', 'Create access test'],
   ['/access-tests', 'Delete partner'],

@@ -11,7 +11,8 @@ import { getFrom, putRules, restrict } from '../harness/ip.ts'
 
 /** An account with something on every page, and the pages. */
 export async function furnish(admin: Account) {
-  await make(admin, '/api_keys', { description: 'nightly backup' })
+  const key = await make(admin, '/api_keys', { description: 'nightly backup' })
+  const bot = await make(admin, '/bot_users', { name: 'deploys' })
   const policy = await make(admin, '/ip_policies', { description: 'offices' })
   await putRules(admin, policy.id, ['allow 127.0.0.0/8 # here', 'deny 127.0.0.9 # not there'])
   const restriction = { type: 'api', description: 'offices only', ip_policy_ids: [policy.id] }
@@ -48,6 +49,7 @@ export async function furnish(admin: Account) {
     '/',
     '/traffic',
     '/keys',
+    `/keys/${key.id}`,
     '/traffic/019a0000-0000-7000-8000-000000000000',
     '/policies',
     `/policies/${policy.id}`,
@@ -69,6 +71,7 @@ export async function furnish(admin: Account) {
     `/certificates/${certificate.id}`,
     '/nodes',
     '/people',
+    `/people/${bot.id}`,
     '/webhooks',
     `/webhooks/${webhook.id}`,
     `/webhooks/${webhook.id}?tab=dead`,

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import { useNavigate } from 'react-router'
+import { useNavigate, useParams } from 'react-router'
 import { $api } from '../api/client.ts'
 import { usePeople } from '../api/people.ts'
 import { queries } from '../api/queries.ts'
@@ -15,6 +15,7 @@ import { useUrlState } from '../ui/use_url_state.ts'
 import { keyColumns } from './keys/columns.tsx'
 import { CreateKey } from './keys/create.tsx'
 import { DeleteKey } from './keys/delete.tsx'
+import { KeyDetail } from './keys/detail.tsx'
 import { EditKey } from './keys/edit.tsx'
 import { type ApiKey, expiryOf, isUnused, nameOf } from './keys/key.tsx'
 import { RotateKey } from './keys/rotate.tsx'
@@ -23,6 +24,11 @@ type Open = { action: 'create' } | { action: 'edit' | 'rotate' | 'delete'; key: 
 type View = 'all' | 'own' | 'expiring' | 'expired' | 'unused'
 
 export function Keys() {
+  const { id } = useParams()
+  return id ? <KeyDetail key={id} id={id} /> : <KeyList />
+}
+
+function KeyList() {
   const caller = $api.useQuery('get', '/caller').data
   const keys = useQuery(queries.keys())
   const [open, setOpen] = useState<Open>()

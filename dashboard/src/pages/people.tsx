@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import { useNavigate } from 'react-router'
+import { useNavigate, useParams } from 'react-router'
 import { $api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { Button } from '../ui/button.tsx'
@@ -13,11 +13,13 @@ import { Toolbar } from '../ui/toolbar.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { peopleColumns } from './people/columns.tsx'
+import { PersonDetail } from './people/detail.tsx'
 import { BotForm, UserForm } from './people/forms.tsx'
 import { type Open, type Person, withKeys } from './people/person.ts'
 import { DeletePerson, SetActive } from './people/questions.tsx'
 
 export function People() {
+  const { id } = useParams()
   const users = useQuery(queries.users())
   const bots = useQuery(queries.bots())
   const keys = useQuery(queries.keys()).data
@@ -30,6 +32,9 @@ export function People() {
     [users.data, bots.data, keys, identities],
   )
   const failed = [users, bots].find(({ isError }) => isError)
+  const person = people?.find((each) => each.id === id)
+  if (person) return <PersonDetail key={person.id} person={person} isAdmin={isAdmin} />
+  if (people && id) return <Missing />
   return (
     <>
       <PageHeader title="People and bots" summary={people && sentenceOf(people)}>
@@ -51,6 +56,15 @@ export function People() {
     </>
   )
 }
+
+const Missing = () => (
+  <>
+    <PageHeader title="Not found" parent={{ to: '/people', name: 'People and bots' }} />
+    <div className="frame">
+      <Empty title="No such user or bot">It may have been deleted.</Empty>
+    </div>
+  </>
+)
 
 function Opened({ open, onClose }: { open: Open; onClose: () => void }) {
   if (!('person' in open))

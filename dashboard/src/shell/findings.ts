@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { parseAddress } from '../../../src/kernel/ip/address.ts'
 import type { Shapes } from '../api/client.ts'
+import { usePeople } from '../api/people.ts'
 import { queries } from '../api/queries.ts'
 import { requestIdIn } from '../pages/traffic/log.ts'
 import { visiblePages } from '../pages.tsx'
@@ -106,6 +107,8 @@ function useResources(isAdmin: boolean): Finding[] {
   const responses = useQuery({ ...queries.responseBackends(), ...fresh }).data ?? []
   const webhooks = useQuery({ ...queries.webhooks(), ...fresh, enabled: isAdmin }).data ?? []
   const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin }).data?.edge_nodes ?? []
+  const keys = useQuery({ ...queries.keys(), ...fresh }).data ?? []
+  const people = usePeople() ?? []
   const edges = [...https, ...tcp]
   return [
     ...policies.map(
@@ -196,6 +199,18 @@ function useResources(isAdmin: boolean): Finding[] {
       ({ name, status }): Finding => ({
         ...{ id: `node ${name}`, status, icon: 'nodes', label: name },
         ...{ detail: 'Edge node', to: `/nodes/${encodeURIComponent(name)}` },
+      }),
+    ),
+    ...keys.map(
+      ({ id, description }): Finding => ({
+        ...{ id, icon: 'keys', label: description ?? id },
+        ...{ detail: 'API key', to: `/keys/${id}` },
+      }),
+    ),
+    ...people.map(
+      ({ id, name, kind }): Finding => ({
+        ...{ id, icon: 'people', label: name },
+        ...{ detail: kind === 'bot' ? 'Bot' : 'User', to: `/people/${id}` },
       }),
     ),
     ...webhooks.map(

@@ -14,15 +14,25 @@ import { Revert } from './revert.tsx'
 import { Subject, Who } from './who.tsx'
 
 type Filters = { operation?: string; source_ip?: string; since?: string }
-type Props = { ownerId?: string | undefined; resourceId?: string | undefined; filters?: Filters }
+type Props = { ownerId?: string | undefined; apiKeyId?: string; resourceId?: string | undefined; filters?: Filters }
 
 /** Changes, newest first, field by field: all of them, those of one person, or those of one thing. */
-export function ChangeList({ ownerId, resourceId, filters }: Props) {
+export function ChangeList({ ownerId, apiKeyId, resourceId, filters }: Props) {
   const events = $api.useInfiniteQuery(
     'get',
     '/audit_events',
     // Pages must not have the key of a single read, such as that of the overview: another limit is enough.
-    { params: { query: { limit: 50, ...(ownerId && { owner_id: ownerId }), resource_id: resourceId, ...filters } } },
+    {
+      params: {
+        query: {
+          limit: 50,
+          ...(ownerId && { owner_id: ownerId }),
+          ...(apiKeyId && { api_key_id: apiKeyId }),
+          resource_id: resourceId,
+          ...filters,
+        },
+      },
+    },
     {
       pageParamName: 'before_id',
       initialPageParam: null,

@@ -1,3 +1,4 @@
+import { Link } from 'react-router'
 import { ago } from '../../../../src/kernel/ago.ts'
 import { Avatar } from '../../ui/avatar.tsx'
 import type { MenuGroup } from '../../ui/menu.tsx'
@@ -25,7 +26,8 @@ export const keyColumns = ({ ownerOf, callerKeyId, menuOf }: Options): Column<Ap
     cell: (key) => (
       <span className="two">
         <span>
-          {nameOf(key)} {key.id === callerKeyId && <span className="tag">Used by you now</span>}{' '}
+          <Link to={`/keys/${key.id}`}>{nameOf(key)}</Link>{' '}
+          {key.id === callerKeyId && <span className="tag">Used by you now</span>}{' '}
           {key.previous_token && <span className="tag">Old token expires {ago(key.previous_token.expires_at)}</span>}
         </span>
         {key.description && <small className="mono hide-small">{key.id}</small>}
@@ -86,7 +88,7 @@ function OwnerShown({ owner, id }: { owner: Owner | undefined; id: string }) {
   )
 }
 
-function Expiry({ apiKey }: { apiKey: ApiKey }) {
+export function Expiry({ apiKey }: { apiKey: ApiKey }) {
   const state = expiryOf(apiKey)
   const { expires_at: at } = apiKey
   if (!at) return <span className="soft">Never</span>

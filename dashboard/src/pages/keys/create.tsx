@@ -28,12 +28,13 @@ function createKey(values: Values) {
   return answerOf(api.POST('/api_keys', { body }))
 }
 
-export function CreateKey({ onClose }: { onClose: () => void }) {
+/** `ownerId`: of the person on whose page it is. */
+export function CreateKey({ ownerId = '', onClose }: { ownerId?: string; onClose: () => void }) {
   const caller = $api.useQuery('get', '/caller').data
   const { values, set, isDirty } = useDraft<Values>({
     description: '',
     metadata: '',
-    owner: '',
+    owner: ownerId,
     lifetime: '90',
     date: '',
     preset: 'read',

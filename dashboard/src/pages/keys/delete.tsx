@@ -6,9 +6,9 @@ import { ProblemNote } from '../../ui/problem.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { type ApiKey, nameOf, UsedAt } from './key.tsx'
 
-type Props = { apiKey: ApiKey; callerKeyId: string | undefined; onClose: () => void }
+type Props = { apiKey: ApiKey; callerKeyId: string | undefined; onClose: () => void; onDeleted?: () => void }
 
-export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
+export function DeleteKey({ apiKey, callerKeyId, onClose, onDeleted }: Props) {
   const refresh = useRefresh()
   const [revokes, setRevokes] = useState(false)
   const descendants = $api.useQuery('get', '/api_keys', { params: { query: { descendants_of: apiKey.id } } })
@@ -30,6 +30,7 @@ export function DeleteKey({ apiKey, callerKeyId, onClose }: Props) {
       }
       onDone={() => {
         onClose()
+        onDeleted?.()
         return refresh(endsSession ? '/caller' : '/api_keys')
       }}
       onClose={onClose}

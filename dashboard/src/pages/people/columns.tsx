@@ -1,3 +1,4 @@
+import { Link } from 'react-router'
 import { Avatar } from '../../ui/avatar.tsx'
 import type { MenuEntry, MenuGroup } from '../../ui/menu.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
@@ -10,7 +11,7 @@ import type { Open, Person } from './person.ts'
 type Options = { isAdmin: boolean; onOpen: (open: Open) => void; onChanges: (id: string) => void }
 
 const roles = { admin: 'Admin', member: 'Member', viewer: 'Viewer' }
-const roleOf = (person: Person): string => (person.kind === 'bot' ? 'Bot' : roles[person.role])
+export const roleOf = (person: Person): string => (person.kind === 'bot' ? 'Bot' : roles[person.role])
 
 function menuOf(person: Person, { onOpen, onChanges }: Options): MenuGroup[] {
   const access: MenuEntry = person.active
@@ -42,7 +43,7 @@ export const peopleColumns = (options: Options): Column<Person>[] => [
       <span className="owner">
         <Avatar name={person.name} kind={person.kind} />
         <span className="two">
-          <span>{person.name}</span>
+          <Link to={`/people/${person.id}`}>{person.name}</Link>
           {person.kind === 'user' && <small>{person.email}</small>}
         </span>
       </span>

@@ -1,9 +1,14 @@
+import { useQuery } from '@tanstack/react-query'
+import { useRef, useState } from 'react'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
+import { signInOptions } from '../../api/session.ts'
 import { CardChoice } from '../../ui/card_choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
+import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
+import { TokenShown } from '../keys/token.tsx'
 
 type Role = Shapes['User']['role']
 const roles = [
@@ -16,24 +21,40 @@ export function UserForm({ user, onClose }: { user?: Shapes['User']; onClose: ()
   const { values, set, isDirty } = useDraft<{ name: string; email: string; role: Role }>({
     name: user?.name ?? '',
     email: user?.email ?? '',
-    role: user?.role ?? 'member',
+    role: user?.role ?? 'viewer',
   })
   const refresh = useRefresh()
+  // Who signs in through a provider needs none.
+  const hasProviders = useQuery(signInOptions).data?.providers.length !== 0
+  const [wish, setWish] = useState<boolean>()
+  const wantsKey = !user && (wish ?? !hasProviders)
+  const [token, setToken] = useState<string>()
+  // Creating both is two requests: when the second is refused, the next attempt changes what the first has created.
+  const created = useRef<string>(undefined)
+  const save = async () => {
+    const id = user?.id ?? created.current
+    const saved = id
+      ? await answerOf(api.PATCH('/users/{id}', { params: { path: { id } }, body: values }))
+      : await answerOf(api.POST('/users', { body: values }))
+    created.current = saved.id
+    return wantsKey ? signInKey(saved.id) : null
+  }
+  if (token) return <TokenShown title={`Sign-in key of ${values.name}`} token={token} onClose={onClose} />
   return (
     <FormDialog
       title={user ? `Edit ${user.name}` : 'Create user'}
       action={user ? 'Save user' : 'Create user'}
       isDirty={isDirty}
-      save={() =>
-        user
-          ? answerOf(api.PATCH('/users/{id}', { params: { path: { id: user.id } }, body: values }))
-          : answerOf(api.POST('/users', { body: values }))
-      }
-      onSaved={async () => {
-        await refresh('/users')
+      save={save}
+      onSaved={async (key) => {
+        if (key) setToken(key)
+        await Promise.all([refresh('/users'), refresh('/api_keys')])
+        if (!key) onClose()
+      }}
+      onClose={(isSent) => {
+        if (created.current && !isSent) refresh('/users').catch(() => {})
         onClose()
       }}
-      onClose={onClose}
     >
       <Field label="Name" name="name" autoFocus value={values.name} onChange={set('name')} />
       <Field
@@ -45,9 +66,22 @@ export function UserForm({ user, onClose }: { user?: Shapes['User']; onClose: ()
         hint="For you to know who it is. Gatehouse sends no email."
       />
       <CardChoice label="Role" name="role" value={values.role} onChange={set('role')} options={roles} />
-      {!user && <p className="note plain">Then create an API key for the user, with which they sign in.</p>}
+      {!user && (
+        <Switch isSelected={wantsKey} onChange={setWish}>
+          Create a key to sign in with, which expires in 90 days
+        </Switch>
+      )}
     </FormDialog>
   )
+}
+
+const dayMs = 86_400_000
+
+/** Its token, which is told once. */
+async function signInKey(owner_id: string): Promise<string | null> {
+  const expires_at = new Date(Date.now() + 90 * dayMs).toISOString()
+  const body = { owner_id, description: 'sign-in', scopes: ['*'], expires_at }
+  return (await answerOf(api.POST('/api_keys', { body }))).token
 }
 
 export function BotForm({ bot, onClose }: { bot?: Shapes['BotUser']; onClose: () => void }) {

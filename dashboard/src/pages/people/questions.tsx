@@ -35,7 +35,7 @@ export function SetActive({ person, isActive, onClose }: Props & { isActive: boo
   )
 }
 
-export function DeletePerson({ person, onClose }: Props) {
+export function DeletePerson({ person, onClose, onDeleted }: Props & { onDeleted?: () => void }) {
   const refresh = useRefresh()
   return (
     <Confirm
@@ -49,6 +49,7 @@ export function DeletePerson({ person, onClose }: Props) {
       }
       onDone={async () => {
         onClose()
+        onDeleted?.()
         await Promise.all([refresh('/users'), refresh('/bot_users'), refresh('/api_keys')])
       }}
       onClose={onClose}
