@@ -11,7 +11,7 @@ import { joinPatiently } from '../src/commands/edge_node/join.ts'
 import { freePort } from './ports.ts'
 import { runOnExit } from './run_on_exit.ts'
 
-type Options = { baseUrl: string; token: string; joinToken: string; lastTcpPort: number }
+type Options = { baseUrl: string; token: string; joinToken: string; lastTcpPort: number; withExamples: boolean }
 export const devNode = 'edge-1'
 export type DevEdge = {
   httpsPort: number
@@ -22,7 +22,13 @@ export type DevEdge = {
   stop: () => Promise<void>
 }
 
-export async function startDevEdge({ baseUrl, token, joinToken, lastTcpPort: tcpPort }: Options): Promise<DevEdge> {
+export async function startDevEdge({
+  baseUrl,
+  token,
+  joinToken,
+  lastTcpPort: tcpPort,
+  withExamples,
+}: Options): Promise<DevEdge> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-edge-'))
   await chmod(folder, 0o755)
   const certificates = join(folder, 'certificates')
@@ -63,7 +69,7 @@ export async function startDevEdge({ baseUrl, token, joinToken, lastTcpPort: tcp
   await Promise.all([once(echo, 'listening'), once(greeter, 'listening')])
   const portOf = (server: { address: () => unknown }) => (server.address() as { port: number }).port
   const upstreamPort = portOf(echo)
-  await makeExamples(baseUrl, token, { echo: upstreamPort, greeter: portOf(greeter), tcpPort })
+  if (withExamples) await makeExamples(baseUrl, token, { echo: upstreamPort, greeter: portOf(greeter), tcpPort })
 
   return {
     httpsPort,

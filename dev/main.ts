@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { appRole, asAppRole } from './app_role.ts'
 import { ensureDashboard } from './dashboard.ts'
+import { startDemo } from './demo/start.ts'
 import { ensureDocs } from './docs_site/build.ts'
 import { type DevEdge, devNode, startDevEdge } from './edge.ts'
 import { missingEngines, putEnginesOnPath } from './engines.ts'
@@ -21,6 +22,7 @@ const { values: options } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     edge: { type: 'boolean', default: false },
+    demo: { type: 'boolean', default: false },
     port: { type: 'string' },
     accounts: { type: 'string', default: '1' },
   },
@@ -30,11 +32,13 @@ if (!/^[1-9]\d?$/.test(options.accounts)) {
   process.exit(2)
 }
 putEnginesOnPath()
-const missing = options.edge ? missingEngines() : undefined
-if (missing) {
+const missing = options.edge || options.demo ? missingEngines() : undefined
+if (missing && options.edge) {
   console.error(`npm run dev: ${missing}`)
   process.exit(1)
 }
+// A demonstration without them has no traffic, but all else.
+const hasEdge = options.edge || (options.demo && !missing)
 const command = new URL('../src/main.ts', import.meta.url).pathname
 
 // Only the first time, in parallel with the start of PostgreSQL.
@@ -44,7 +48,7 @@ const [postgres] = await Promise.all([
   ensureDocs(),
 ])
 const port = options.port ?? String(await freePort())
-const nats = options.edge ? await startJoiningNats() : undefined
+const nats = hasEdge ? await startJoiningNats() : undefined
 // A short range, so that two installations can run side by side.
 const tcpPortCount = 20
 const firstTcpPort = nats ? await freePortsFrom(20_001, tcpPortCount) : 0
@@ -74,7 +78,9 @@ async function run(...args: string[]): Promise<string> {
 
 await run('migrate')
 const joinToken = await nats?.invite(postgres.url, devNode)
-const { account_id, token } = JSON.parse(await run('bootstrap', '--account', 'dev'))
+const { account_id, token } = JSON.parse(
+  await run('bootstrap', '--account', options.demo ? 'Outdoor Outfitters' : 'dev'),
+)
 const accounts = [{ account_id, token }]
 while (accounts.length < Number(options.accounts)) {
   const another = JSON.parse(await run('bootstrap', '--account', `dev-${accounts.length + 1}`))
@@ -97,9 +103,11 @@ runOnExit('kill "$0"', String(server.pid))
 
 let ending = false
 let edge: DevEdge | undefined
+let endDemo: (() => void) | undefined
 async function end(code: number): Promise<void> {
   if (ending) return
   ending = true
+  endDemo?.()
   await edge?.stop()
   if (server.exitCode === null && server.signalCode === null) {
     server.kill('SIGTERM')
@@ -123,7 +131,12 @@ const isListening = await new Promise<boolean>((resolve) => {
 // It has said why, on standard error: a port that is taken, for one. The program on that port must not get the token.
 if (!isListening) await new Promise(() => {})
 const base_url = environment.GATEHOUSE_PUBLIC_URL
-if (joinToken) edge = await startDevEdge({ baseUrl: base_url, token, joinToken, lastTcpPort: tcpPorts.last })
+if (joinToken)
+  edge = await startDevEdge({
+    ...{ baseUrl: base_url, token, joinToken, lastTcpPort: tcpPorts.last },
+    withExamples: !options.demo,
+  })
+if (options.demo) endDemo = await startDemo({ baseUrl: base_url, token, edge })
 if (options.json) {
   const ports = edge && {
     https_port: edge.httpsPort,
@@ -140,7 +153,11 @@ The dashboard is at ${base_url}/dashboard/: sign in with the token below.
   curl -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H "Service-Version: 2" $GATEHOUSE_URL/api_keys
 `)
   for (const other of accounts.slice(1)) console.log(`Another account, ${other.account_id}: ${other.token}`)
-  if (edge) console.log(edgeHelp(edge))
+  if (edge && !options.demo) console.log(edgeHelp(edge))
+  if (options.demo)
+    console.log(
+      missing ? `Without traffic: ${missing}` : 'Visitors of the shop are on their way. Look at Overview and Traffic.',
+    )
 }
 // Ctrl-C ends PostgreSQL at the same moment, about which the service then complains.
 lines.on('line', (line) => options.json || ending || !isShown(line) || console.log(line))
