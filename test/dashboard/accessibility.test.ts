@@ -53,6 +53,7 @@ const dialogs: [path: string, button: string | RegExp][] = [
   ['/people', 'Create user'],
   [`/backends/${backend.id}`, 'Add server'],
   ['/edges', 'Create HTTPS edge'],
+  ['/edges', 'Publish an application'],
   ['/access-tests', 'Create access test'],
   ['/access-tests', 'Delete partner'],
   ['/restrictions', 'Create restriction'],

@@ -60,6 +60,7 @@ export async function furnish(admin: Account) {
     '/newly-refused',
     '/edges',
     `/edges/${edge.id}`,
+    `/edges/${edge.id}?tab=checklist`,
     `/edges/${tcp.id}`,
     '/check?ip=127.0.0.9&target=api',
     '/audit',

@@ -15,6 +15,7 @@ import { useUrlState } from '../ui/use_url_state.ts'
 import { CreateEdge } from './edges/create.tsx'
 import { HttpsDetail } from './edges/https.tsx'
 import { edgeColumns, type ListedEdge, listed } from './edges/list.tsx'
+import { PublishApplication } from './edges/publish.tsx'
 import { TcpDetail } from './edges/tcp.tsx'
 
 export function Edges() {
@@ -27,8 +28,8 @@ export function Edges() {
 function EdgeList() {
   const tcp = useQuery(queries.tcpEdges())
   const https = useQuery(queries.httpsEdges())
-  const [creating, setCreating] = useState<'tcp' | 'https'>()
-  useOpenOnArrival((what) => setCreating(what === 'tcp' ? 'tcp' : 'https'))
+  const [creating, setCreating] = useState<'tcp' | 'https' | 'publish'>()
+  useOpenOnArrival((what) => setCreating(what === 'tcp' || what === 'publish' ? what : 'https'))
   const edges = useMemo(() => https.data && tcp.data && listed(https.data, tcp.data), [https.data, tcp.data])
   const failed = [https, tcp].find(({ isError }) => isError)
   return (
@@ -37,14 +38,18 @@ function EdgeList() {
         <Button icon="plus" onPress={() => setCreating('tcp')}>
           Create TCP edge
         </Button>
-        <Button kind="primary" icon="plus" onPress={() => setCreating('https')}>
+        <Button icon="plus" onPress={() => setCreating('https')}>
           Create HTTPS edge
+        </Button>
+        <Button kind="primary" icon="plus" onPress={() => setCreating('publish')}>
+          Publish an application
         </Button>
       </PageHeader>
       {failed && <ProblemNote error={failed.error} retry={() => failed.refetch()} />}
       {!edges && !failed && <Skeleton lines={6} />}
       {edges && <EdgeTable edges={edges} />}
-      {creating && <CreateEdge kind={creating} onClose={() => setCreating(undefined)} />}
+      {creating === 'publish' && <PublishApplication onClose={() => setCreating(undefined)} />}
+      {creating && creating !== 'publish' && <CreateEdge kind={creating} onClose={() => setCreating(undefined)} />}
     </>
   )
 }

@@ -60,6 +60,7 @@ function actionsFor({ role }: Shapes['Caller']): Finding[] {
     action('Create API key', '/keys', 'create'),
     action('Create IP policy', '/policies', 'create'),
     ...(role === 'admin' ? [action('Create IP restriction', '/restrictions', 'create')] : []),
+    action('Publish an application', '/edges', 'publish'),
     action('Create HTTPS edge', '/edges', 'https'),
     action('Create TCP edge', '/edges', 'tcp'),
     action('Create backend', '/backends', 'create'),

@@ -16,6 +16,7 @@ import { Tabs } from '../../ui/tabs.tsx'
 import { EdgeTraffic } from '../statistics/edge_traffic.tsx'
 import { AddRoute } from './add_route.tsx'
 import { nameOfGroup, useGroups } from './backend_options.ts'
+import { Checklist } from './checklist.tsx'
 import { CorsRow } from './cors.tsx'
 import { FilterRow } from './filters.tsx'
 import { EdgeHead } from './head.tsx'
@@ -74,6 +75,7 @@ export function HttpsDetail({ id }: { id: string }) {
                   </>
                 ),
               },
+              { id: 'checklist', title: 'Checklist', children: <Checklist edge={edge} /> },
               { id: 'traffic', title: 'Traffic', children: <EdgeTraffic edge={edge} /> },
               ...(isAdmin
                 ? [{ id: 'history', title: 'History', children: <EdgeHistory edgeId={id} routes={edge.routes} /> }]
