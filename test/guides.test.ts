@@ -130,6 +130,7 @@ async function makeResources(account: Account): Promise<Ids> {
     ak: [await make(account, '/api_keys')],
     bot: [await make(account, '/bot_users', { name: 'deploy' })],
     whd: [await make(account, '/webhook_destinations', { url: 'https://example.com/other' })],
+    alr: [await make(account, '/alert_rules', { kind: 'backend_down' })],
     rd: [await make(account, '/reserved_domains', { domain: `${account.accountId.slice(3)}.example` })],
     ev: [events.audit_events.at(0)],
   }

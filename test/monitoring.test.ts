@@ -61,6 +61,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
       'gatehouse_http_requests_total{operation="api_keys.delete",status="204"}': '0+100x90',
     },
   },
+  GatehouseAlertsNotEvaluated: {
+    fires: { gatehouse_alert_evaluation_overdue_seconds: '0+60x90' },
+    quiet: { gatehouse_alert_evaluation_overdue_seconds: '5 130 20x90' },
+  },
   GatehousePoolExhausted: {
     fires: { 'gatehouse_db_connections{state="waiting"}': '3x90' },
     quiet: {

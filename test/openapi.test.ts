@@ -160,7 +160,7 @@ test('If-Match, Idempotency-Key and their response headers and statuses are desc
     // Signing in twice is two sessions: there is nothing to repeat.
     const creates =
       ('201' in operation.responses && operation.operationId !== 'dashboard_session.sign_in') ||
-      /^(api_keys\.rotate|reserved_domains\.verify|change_sets\.(apply|confirm|approve|withdraw)|webhook_destinations\.(rotate|test))$/.test(
+      /^(api_keys\.rotate|reserved_domains\.verify|change_sets\.(apply|confirm|approve|withdraw)|webhook_destinations\.(rotate|test)|alert_rules\.test)$/.test(
         operation.operationId,
       )
     const changes = operation.operationId.match(

@@ -29,7 +29,6 @@ import { rehearseChange } from '../operations/dry_run.ts'
 import { createFailedSignInNotes } from '../operations/failed_sign_ins.ts'
 import { createRefusedKeyRecorder } from '../operations/refused_keys.ts'
 import { routes } from '../resources/routes.ts'
-import { urlFault } from '../webhooks/url.ts'
 import { startAcme } from './acme.ts'
 import { startAlerts } from './alerts.ts'
 import { createBuffers } from './buffers.ts'
@@ -46,7 +45,7 @@ import { signInRoutes } from './sign_in.ts'
 import { openTracing } from './tracing.ts'
 import { startConfirmations } from './unconfirmed.ts'
 import { upkeep } from './upkeep.ts'
-import { startWebhooks, webhookPolicy } from './webhooks.ts'
+import { destinationFault, startWebhooks, webhookPolicy } from './webhooks.ts'
 
 /** How long to wait, before listening, for the database to say that it is the wrong one. */
 const databasePatienceMs = 2_000
@@ -179,7 +178,7 @@ const installationSettings = (
   webhooksMayGo: DialPolicy,
   secrets: SecretsBox | undefined,
 ): InstallationSettings => ({
-  webhookUrlFault: (url) => urlFault(url, webhooksMayGo),
+  webhookUrlFault: (url) => destinationFault(config, webhooksMayGo, url),
   tcpPorts: config.GATEHOUSE_TCP_PORTS,
   quotas: quotasIn(config),
   unusualAbove: unusualAboveIn(config),

@@ -8,8 +8,10 @@ import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import type { Bell } from '../kernel/flow/bell.ts'
 import { momentOfUuid } from '../kernel/ids.ts'
 import { createDialPolicy, type DialPolicy } from '../kernel/ip/dial_policy.ts'
+import { createMailer, mailUrlFault, type SendMail } from '../webhooks/mail.ts'
 import { queueFigures } from '../webhooks/queue.ts'
 import { createSender } from '../webhooks/sender.ts'
+import { urlFault } from '../webhooks/url.ts'
 import { runWebhooks } from '../webhooks/worker.ts'
 import { interval } from './interval.ts'
 
@@ -28,6 +30,31 @@ export const webhookPolicy = (config: Config): DialPolicy =>
     deniesPrivate: true,
     words: { self: 'server', operator: 'the operator' },
   })
+
+const mailPolicy = (config: Config) => ({
+  recipients: config.GATEHOUSE_SMTP_RECIPIENTS,
+  hasServer: config.GATEHOUSE_SMTP_URL !== undefined && config.GATEHOUSE_SMTP_FROM !== '',
+})
+
+/** Completes the sentence 'url …'. */
+export const destinationFault = (config: Config, policy: DialPolicy, url: string): string | undefined =>
+  /^mailto:/i.test(url) ? mailUrlFault(url, mailPolicy(config)) : urlFault(url, policy)
+
+/** To whom it may be sent is asked again for each message: the operator's settings may have changed. */
+function mailerOf(config: Config): SendMail | undefined {
+  const server = config.GATEHOUSE_SMTP_URL
+  if (!server) return undefined
+  const mail = createMailer({
+    ...server,
+    user: config.GATEHOUSE_SMTP_USER,
+    password: config.GATEHOUSE_SMTP_PASSWORD,
+    from: config.GATEHOUSE_SMTP_FROM,
+  })
+  return async (message, signal) => {
+    const fault = mailUrlFault(`mailto:${message.to}`, mailPolicy(config))
+    return fault ? { status: null, error: `the url ${fault}`, retryAfterMs: 0 } : mail(message, signal)
+  }
+}
 
 type Parts = {
   secrets: SecretsBox | undefined
@@ -61,7 +88,7 @@ export function startWebhooks(
   }
   const logged = createOnceAMinute((err) => log.error({ err }, 'cannot send webhooks; retrying'))
   const worker = runWebhooks(
-    { db, send, secrets, clock: systemClock, settings, count: metrics.webhooks.attempted },
+    { db, send, mail: mailerOf(config), secrets, clock: systemClock, settings, count: metrics.webhooks.attempted },
     changes,
     logged,
   )

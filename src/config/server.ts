@@ -2,6 +2,7 @@ import { acmeSettings } from './acme.ts'
 import { alertSettings } from './alerts.ts'
 import { backupSettings } from './backup.ts'
 import { domainSettings } from './domains.ts'
+import { mailSettings } from './mail.ts'
 import { natsSettings } from './nats.ts'
 import { quotaSettings } from './quotas.ts'
 import { setting } from './setting.ts'
@@ -170,6 +171,7 @@ export const settings = {
   }),
   ...webhookSettings,
   ...alertSettings,
+  ...mailSettings,
   ...traceSettings,
   ...backupSettings,
   GATEHOUSE_ADDRESS_RETENTION_DAYS: setting({

@@ -4,7 +4,10 @@ import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { UnreadableSecret } from '../kernel/crypto/unreadable_secret.ts'
 import { signedHeaders } from '../kernel/crypto/webhook_signature.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
+import type { AuditEvent } from '../resources/audit_events/schema.ts'
 import { disable } from './disable.ts'
+import type { Mail, SendMail } from './mail.ts'
+import { messageOf } from './message.ts'
 import { payloadOf } from './payload.ts'
 import {
   type Destination,
@@ -32,6 +35,8 @@ export type DeliverySettings = {
 export type Parts = {
   db: DbPool
   send: Send
+  /** Missing when the operator has no mail server. */
+  mail: SendMail | undefined
   /** Opens the secrets that events are signed with. Missing when the operator has not set a key for it. */
   secrets: SecretsBox | undefined
   clock: Clock
@@ -110,7 +115,7 @@ function reasonToDisable(
 }
 
 async function attempt(
-  { db, send, clock, settings }: Parts,
+  { db, send, mail, clock, settings }: Parts,
   lease: Lease,
   { url, format, secrets }: Destination,
   due: readonly Due[],
@@ -125,6 +130,10 @@ async function attempt(
         const outcome = { status: null, error: 'the event is past its retention', retryAfterMs: 0 }
         return { ...each, outcome, state: 'dead' as const, waitMs: 0 }
       }
+      if (format === 'email') {
+        const outcome = mail ? await mail(mailOf(event, url, clock()), signal) : noMail
+        return resultOf(each, outcome, settings.retryMs)
+      }
       const body = payloadOf(event, format)
       const headers = {
         'content-type': 'application/json',
@@ -134,6 +143,13 @@ async function attempt(
       return resultOf(each, await send(url, headers, body, signal), settings.retryMs)
     }),
   )
+}
+
+const noMail: Outcome = { status: null, error: 'the operator has no mail server', retryAfterMs: 0 }
+
+function mailOf(event: AuditEvent, url: string, at: number): Mail {
+  const { title, lines } = messageOf(event)
+  return { id: event.id, to: url.slice('mailto:'.length), subject: title, text: `${lines.join('\r\n\r\n')}\r\n`, at }
 }
 
 function resultOf(due: Due, outcome: Outcome, retryMs: readonly number[]): Result {

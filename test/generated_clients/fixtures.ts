@@ -147,7 +147,17 @@ export const fixturesWith = (freshTcpPort: () => Promise<number>): Record<string
   'webhook_destinations.update': make('/webhook_destinations', async () => ({
     ...annotations,
     url: 'https://example.com/hook',
+    format: 'slack',
     operations: ['api_keys.*'],
     enabled: false,
   })),
+  'alert_rules.update': async (as) => {
+    const resource_id = await created(as, '/edges/https', {})
+    const sent = {
+      ...annotations,
+      ...{ kind: 'errors', resource_id, for_seconds: 120, percent: 2.5, window_minutes: 10, enabled: false },
+      silenced_until: '2030-01-31T12:00:00.000Z',
+    }
+    return { params: { id: await created(as, '/alert_rules', sent) }, sent }
+  },
 })

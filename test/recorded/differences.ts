@@ -13,6 +13,7 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'a route may have timeouts', field: 'timeouts', value: 'null' },
   { because: 'a route may leave other spellings of its path alone', field: 'path_variants', value: '"restrict"' },
   { because: 'a route may allow encoded slashes', field: 'encoded_slashes', value: '"reject"' },
+  { because: 'a destination may want messages for people', field: 'format', value: '"standard"' },
   { because: 'an edge may be served by some cells only', field: 'cells', value: 'null' },
   { because: 'a route may change the headers of responses', field: 'response_headers', value: 'null' },
   { because: 'an edge may ask for client certificates', field: 'mutual_tls', value: 'null' },

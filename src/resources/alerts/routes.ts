@@ -2,7 +2,7 @@ import type { Db } from '../../db/pool.ts'
 import { Closed } from '../../http/wire.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { invalidField } from '../../kernel/errors.ts'
-import { type IdPrefix, idPrefixes, isId, oneOf } from '../../kernel/ids.ts'
+import { type IdPrefix, isId, oneOf } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
 import { actionRoute, createRoute, deleteRoute, updateRoute } from '../../operations/change_routes.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
@@ -64,13 +64,8 @@ async function checked(tx: Db, caller: Caller, kind: Condition, sent: Sent): Pro
   if (prefixes.length === 0) throw invalidField('resource_id', `must be omitted with kind ${kind}`)
   if (!fitting) throw invalidField('resource_id', `must be the id of ${prefixes.map(oneOf).join(' or ')}`)
   if (!(await hasWatched(tx, caller, resource_id)))
-    throw invalidField('resource_id', `must be ${nouns(prefixes)} of this account`)
+    throw invalidField('resource_id', `must be ${prefixes.map(oneOf).join(' or ')} of this account`)
 }
-const nouns = (prefixes: readonly IdPrefix[]): string =>
-  prefixes.length === 1 && prefixes[0]
-    ? oneOf(prefixes[0])
-    : `one ${prefixes.map((each) => idPrefixes[each]).join(' or ')}`
-
 const thresholds = (kind: Condition, { percent, window_minutes }: Sent) =>
   kind === 'errors'
     ? { percent: percent ?? 5, window_minutes: window_minutes ?? 5 }

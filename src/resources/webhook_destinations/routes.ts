@@ -56,6 +56,16 @@ function checkUrl({ url }: { url?: string }, { webhookUrlFault }: InstallationSe
   if (fault) throw invalidField('url', fault)
 }
 
+/** Mail goes to people who did not ask for it: alerts only, which are bounded. */
+function checkFormat({ url, format, operations }: Pick<DestinationRow, 'url' | 'format' | 'operations'>): void {
+  if ((format === 'email') !== isMailUrl(url))
+    throw invalidField('url', 'must begin with mailto: if, and only if, the format is email')
+  const isForAlerts = operations.every((pattern) => pattern.startsWith('alerts.'))
+  if (format === 'email' && !isForAlerts)
+    throw invalidField('operations', 'must be alerts.*, alerts.fire or alerts.resolve if the format is email')
+}
+const isMailUrl = (url: string): boolean => /^mailto:/i.test(url)
+
 const changes = [
   createRoute(destinations, {
     summary: 'Create a webhook destination. Its secret is returned only in this response',
@@ -67,6 +77,7 @@ const changes = [
       tx,
       { caller, settings, body: { url, format = 'standard', operations = ['*'], enabled = true, ...sent } },
     ) {
+      checkFormat({ url, format, operations })
       const box = secretsOf(settings, 'secrets of webhooks')
       const secret = newWebhookSecret()
       const row = await insertDestination(
@@ -101,6 +112,7 @@ const changes = [
         ...{ url, format, operations, enabled },
         disabled_reason: enabled ? null : before.disabled_reason,
       }
+      checkFormat(after)
       await updateDestination(tx, caller, before.id, after)
       return (await findDestination(tx, caller, params.id, false)) ?? { ...before, ...after }
     },

@@ -19,13 +19,13 @@ import {
   Volatile,
 } from '../../http/wire.ts'
 
-const formats = ['standard', 'slack'] as const
+const formats = ['standard', 'slack', 'email'] as const
 export type DestinationFormat = (typeof formats)[number]
 const Format = Type.Unsafe<DestinationFormat>({
   type: 'string',
   enum: [...formats],
   description:
-    'standard: the audit event as JSON, signed. slack: a message for people, as the incoming webhooks of Slack, Mattermost and others take it.',
+    'standard: the audit event as JSON, signed. slack: a message for people, as the incoming webhooks of Slack, Mattermost and others take it. email: a message to the address of a mailto: URL, for alerts only, if the operator has a mail server.',
 })
 
 const fields = {
@@ -50,7 +50,7 @@ const fields = {
 }
 const Url = Text(
   2048,
-  'Where events are sent, as POST requests. Must begin with https:// and lead to a public address, unless the operator allows others.',
+  'Where events are sent, as POST requests. Must begin with https:// and lead to a public address, unless the operator allows others. With format email: mailto: and an address.',
   'https://example.com/gatehouse',
 )
 
