@@ -69,7 +69,12 @@ export async function edge(
   const health = createHealth()
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
   const differences = createDifferences({ log, clock: systemClock, onChange: link.reportSoon })
-  const proxy = openProxy(settings, { log, health, differences, files: storage.files })
+  let proxyLosses = 0
+  function onLost(): void {
+    proxyLosses++
+    link.reportSoon()
+  }
+  const proxy = openProxy(settings, { log, health, differences, onLost, files: storage.files })
   const emergencies = await openOrders(config, { log, link, proxy, files: storage.files })
   const around = { settings, log, ...seen, failures, files: storage.files, onServerChange: proxy.serverChanged }
   const requests = await openRequests(config, around)
@@ -89,6 +94,7 @@ export async function edge(
     ...agent.state(),
     storageFault: storage.fault(),
     differences: differences.state(),
+    proxyLosses,
     emergencies: emergencies.state(),
   })
   let isDraining = false
@@ -144,10 +150,11 @@ const openOrders = (config: EdgeConfig, { log, link, proxy, files }: OrderParts)
     onChange: link.reportSoon,
   })
 
-type Observers = { log: Log; health: Health; differences: Differences; files: Files }
+type Observers = { log: Log; health: Health; differences: Differences; onLost: () => void; files: Files }
 
-const openProxy = (settings: ProxySettings, { log, health, differences, files }: Observers): EdgeProxy =>
+const openProxy = (settings: ProxySettings, { log, health, differences, onLost, files }: Observers): EdgeProxy =>
   createProxy(settings, {
+    onLost,
     onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
     onHealth: health.observe,
     onDown: () => void leaveReadOnlyFolder(settings.folder, log),

@@ -24,6 +24,7 @@ import { createHealthBuffer } from '../publisher/nodes/health_buffer.ts'
 import { noteNodeKeys, sealForNewNodes } from '../publisher/nodes/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/nodes/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes/nodes.ts'
+import type { RecentTraffic } from '../publisher/nodes/recent_traffic.ts'
 import { type EdgeBuffers, type IsActive, saveRuleHits, takeHits } from '../publisher/nodes/reported_hits.ts'
 import { takeTraffic } from '../publisher/nodes/reported_traffic.ts'
 import { takeInRequests } from '../publisher/nodes/request_intake.ts'
@@ -95,7 +96,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   const believed = believedReports(nodes, { findOthers, isActive: publishers.isActive, onDropped: dropOfOthers })
   takeHits(believed, buffers, publishers.isActive)
   saveRuleHits(db, believed, { clock: systemClock, log }, publishers.isActive)
-  takeTraffic(db, believed, { clock: systemClock, log })
+  const traffic = takeTraffic(db, believed, { clock: systemClock, log })
   metrics.watchEdgeNodes(nodes.all)
   noteProxyChanges(nodes, { db, clock: systemClock, log, isActive: publishers.isActive })
   noteEmergencies(nodes, { db, log, isActive: publishers.isActive })
@@ -136,7 +137,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   )
 
   const stopForgetting = forget(db, publishers, log)
-  const stopWatching = watchWaves(db, { nodes, publishers, log }, () => nats?.publish(wakeSubject))
+  const stopWatching = watchWaves(db, { nodes, traffic, publishers, log }, () => nats?.publish(wakeSubject))
   const stopSavingHealth = saveHealth(db, believed, metrics, log, publishers)
 
   return {
@@ -222,7 +223,12 @@ function publishToCells(
 /** Rollouts of the cells in which this process publishes. Every process knows which nodes get changes later than others. */
 function watchWaves(
   db: DbPool,
-  { nodes, publishers, log }: Pick<PublishingParts, 'nodes' | 'publishers' | 'log'>,
+  {
+    nodes,
+    traffic,
+    publishers,
+    log,
+  }: Pick<PublishingParts, 'nodes' | 'publishers' | 'log'> & { traffic: RecentTraffic },
   wake: () => void,
 ): () => Promise<void> {
   let nextLook = 0
@@ -235,7 +241,7 @@ function watchWaves(
       if (cells.length === 0) return nodes.setLater(new Set())
       nodes.setLater(new Set((await laterWaves(db)).keys()))
       const own = cells.filter(({ name }) => publishers.isActive(name))
-      if (await watchRollouts({ db, nodes: nodes.all, clock: systemClock, log }, own)) wake()
+      if (await watchRollouts({ db, nodes: nodes.all, traffic, clock: systemClock, log }, own)) wake()
     },
     (err) => log.error({ err }, 'cannot look after rollouts; retrying'),
   )

@@ -112,6 +112,8 @@ export type Report = {
   storageFault?: string
   /** Absent in agents before 0.3. */
   differences?: NodeDifferences
+  /** How often HAProxy has ended without being asked to, since the agent started. Absent in agents before 0.3. */
+  proxyLosses?: number
   /** Orders of the operator that the node got without the control plane. Absent in agents before 0.3. */
   emergencies?: EmergencyInForce[]
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */

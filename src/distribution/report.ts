@@ -91,6 +91,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       ...readRefused(sent.refused),
       ...(typeof sent.storageFault === 'string' && { storageFault: plainText(sent.storageFault, maxReasonCharacters) }),
       ...readDifferences(sent.differences, now),
+      ...(isCount(sent.proxyLosses) && { proxyLosses: sent.proxyLosses }),
       ...readEmergencies(sent.emergencies, now),
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),

@@ -1,72 +1,20 @@
 // A cell with two waves and a node in each: a change reaches the second after it was watched in the first.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { run } from '../../src/db/pool.ts'
-import { sql } from '../../src/db/sql.ts'
 import { apiPrefix, channelsOf } from '../../src/distribution/channels.ts'
 import { accountPusher } from '../../src/fleet/nats_accounts.ts'
-import { toId } from '../../src/kernel/ids.ts'
 import { defaultCell } from '../../src/operations/placement.ts'
-import { latestRollouts } from '../../src/publisher/waves/decide.ts'
-import { startHttpUpstream } from '../agent/http_harness.ts'
-import { gatehouse } from '../harness/command.ts'
-import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
-import { statusOf } from '../upgrade/installation.ts'
-import { startJoining } from './joining.ts'
 import { addNode, connectWith } from './operator_nats.ts'
+import { startTwoWaves } from './two_waves.ts'
 
 const file = { after: (cleanUp: () => Promise<void>) => after(cleanUp) }
-const fleet = await startJoining(file)
-await fleet.untilReady()
-const system = await connectWith(file, fleet.nats, accountPusher(fleet.operator, Date.now()))
 const soakMs = 2_000
-await run(fleet.db, sql`update cells set soak_seconds = ${soakMs / 1_000}`)
+const { fleet, startNode, newTenant, status, answers, open, settled, command } = await startTwoWaves(file, soakMs)
+const system = await connectWith(file, fleet.nats, accountPusher(fleet.operator, Date.now()))
 const first = await startNode('edge-canary', 0)
-const web = await startHttpUpstream(file, 'web')
 const before = await newTenant('before.example')
 let second = await startNode('edge-later', 1)
-
-async function startNode(name: string, wave: number) {
-  const machine = await fleet.joinMachine(await fleet.invite(name, defaultCell, wave))
-  assert.equal(machine.code, 0, machine.stderr)
-  return Object.assign(await fleet.startJoined(machine), { machine })
-}
-
-async function newTenant(host: string) {
-  const client = await fleet.newAccount()
-  const backend = { backend_id: (await make(client, '/backends/static', { address: `127.0.0.1:${web.port}` })).id }
-  const policy = await make(client, '/ip_policies', { description: `guards ${host}` })
-  const edge = await newHttpsEdge(client, { hostports: [`${host}:443`] })
-  const restriction = { ip_policy_ids: [policy.id] }
-  const route = { match_type: 'path_prefix', match: '/', backend, ip_restriction: restriction }
-  await make(client, `${edge.uri}/routes`, route)
-  const rule = (action: string, cidr = '127.0.0.0/8') =>
-    make(client, '/ip_policy_rules?wait=applied', { ip_policy_id: policy.id, cidr, action })
-  await rule('allow')
-  return { client, host, edge, policy, rule }
-}
-type Tenant = Awaited<ReturnType<typeof newTenant>>
-type Node = typeof first
-
-const status = (node: Node, { host }: Tenant) => statusOf(node.httpsPort, host, '127.0.0.1', '/').catch(() => 0)
-const answers = (node: Node, tenant: Tenant, expected: number) =>
-  poll(
-    () => status(node, tenant),
-    (found) => found === expected,
-  )
-const rollouts = async ({ client }: Tenant) =>
-  (await latestRollouts(fleet.db, 100)).filter(({ account_id }) => client.accountId === toId('ac', account_id))
-const open = async (tenant: Tenant) => (await rollouts(tenant)).filter(({ ended_at }) => !ended_at)
-const settled = (tenant: Tenant) =>
-  poll(
-    () => open(tenant),
-    ({ length }) => length === 0,
-  )
-const command = async (...args: string[]) => {
-  const ended = await gatehouse(['rollouts', ...args, '--reason', 'a test'], fleet.env)
-  assert.equal(ended.code, 0, ended.stderr)
-}
 
 test('a node of a new wave gets what is there, and the next changes after they were watched', async () => {
   await answers(second, before, 200)
@@ -112,7 +60,7 @@ test('a halted change is taken back from the first wave, the second never has it
   await poll(metrics, (text) => text.includes('gatehouse_rollouts{state="halted"} 1'))
 
   second.child.kill('SIGKILL')
-  second = Object.assign(await fleet.startJoined(second.machine), { machine: second.machine })
+  second = Object.assign(await fleet.startJoined(second.machine), { machine: second.machine, name: second.name })
   await answers(second, bob, 200)
 
   await command('release', `${rollout.id}`)

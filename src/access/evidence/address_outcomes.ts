@@ -16,7 +16,7 @@ export type AddressOutcome = {
   outcome: 'allowed' | 'refused'
   ip: string
   at: number
-} & ({ accountId: Uuid; type: 'dashboard' | 'api' } | { targetId: Uuid })
+} & ({ accountId: Uuid; type: 'dashboard' | 'api' } | { targetId: Uuid; node?: string })
 
 /** An IPv6 customer has 2^64 addresses: without a bound one account could fill the table. */
 export const keptPerAccount = 10_000
@@ -27,13 +27,15 @@ export const outcomeDays = 8
 function sent(outcomes: readonly AddressOutcome[]): SqlFragment {
   const column = <T>(of: (outcome: AddressOutcome) => T) => outcomes.map(of)
   return sql`
-    select coalesce(s.account_id, e.account_id) as account_id, s.type, coalesce(s.target_id, ${noTarget}) as target_id, s.ip, s.at
+    select coalesce(s.account_id, e.account_id) as account_id, s.type, coalesce(s.target_id, ${noTarget}) as target_id, s.ip, s.at,
+      s.node
     from unnest(
       ${column((each) => ('accountId' in each ? each.accountId : null))}::uuid[],
       ${column((each) => ('accountId' in each ? each.type : 'endpoints'))}::text[],
       ${column((each) => ('targetId' in each ? each.targetId : null))}::uuid[],
-      ${column(({ ip }) => ip)}::inet[], ${column(({ at }) => rfc3339(at))}::timestamptz[]
-    ) as s (account_id, type, target_id, ip, at)
+      ${column(({ ip }) => ip)}::inet[], ${column(({ at }) => rfc3339(at))}::timestamptz[],
+      ${column((each) => ('targetId' in each ? (each.node ?? null) : null))}::text[]
+    ) as s (account_id, type, target_id, ip, at, node)
       left join edges e on e.id = s.target_id and e.kind <> 'https'
     where coalesce(s.account_id, e.account_id) is not null
     order by 1, 2, 3, 4`
@@ -49,7 +51,7 @@ export async function writeOutcomes(db: Db, outcomes: readonly AddressOutcome[])
       sql`
       with written as (
         insert into address_outcomes as known (account_id, type, target_id, ip, allowed_at)
-        ${sent(allowed)}
+        select account_id, type, target_id, ip, at from (${sent(allowed)}) s order by 1, 2, 3, 4
         on conflict (account_id, type, target_id, ip) do update set allowed_at = excluded.allowed_at
           where excluded.allowed_at > known.allowed_at
         returning account_id, type, xmax = 0 as is_new)
@@ -62,13 +64,17 @@ export async function writeOutcomes(db: Db, outcomes: readonly AddressOutcome[])
       db,
       sql`
       with held as (
-        select known.account_id, known.type, known.target_id, known.ip, s.at
+        select known.account_id, known.type, known.target_id, known.ip, s.at, s.node,
+          known.refused_at is null or known.refused_at <= known.allowed_at as is_new
         from (${sent(refused)}) s join address_outcomes known on known.account_id = s.account_id
           and known.type = s.type and known.target_id = s.target_id and known.ip = s.ip
         where known.refused_at is null or known.refused_at < s.at
         order by 1, 2, 3, 4
         for update of known)
-      update address_outcomes known set refused_at = held.at from held
+      update address_outcomes known set refused_at = held.at,
+        newly_refused_at = case when held.is_new then now() else known.newly_refused_at end,
+        newly_refused_by = case when held.is_new then held.node else known.newly_refused_by end
+      from held
       where known.account_id = held.account_id and known.type = held.type
         and known.target_id = held.target_id and known.ip = held.ip`,
     )
@@ -129,6 +135,45 @@ export function listRefusedAfterAllowed(
     limit ${limit}`,
   )
 }
+
+/** For a decision about a change that is under way: who was let in shortly before it. */
+const letInLatelyMs = 24 * 60 * 60 * 1_000
+/** Clocks of nodes differ from ours. */
+const aheadMs = 60_000
+const mostNewlyRefused = 2_000
+
+export type NewlyRefused = {
+  target_id: Uuid
+  is_route: boolean
+  node: string
+  addresses: string[]
+  /** How many addresses the edge or route has let in lately, these among them. */
+  let_in: number
+}
+
+/** Addresses that these nodes have refused since then for the first time after they were let in, by edge or route and node. */
+export const newlyRefusedSince = (
+  db: Db,
+  accountId: Uuid,
+  nodes: readonly string[],
+  since: number,
+): Promise<NewlyRefused[]> =>
+  many<NewlyRefused>(
+    db,
+    sql`
+    with refused as (
+      select o.target_id, o.newly_refused_by as node, o.ip from address_outcomes o
+      where o.account_id = ${accountId} and o.refused_at > o.allowed_at and o.refused_at >= ${rfc3339(since - aheadMs)}
+        and o.type = 'endpoints' and o.newly_refused_at >= ${rfc3339(since)} and o.newly_refused_by = any(${nodes}::text[])
+        and o.allowed_at >= ${rfc3339(since - letInLatelyMs)}
+      limit ${mostNewlyRefused})
+    select r.target_id, e.kind <> 'tcp' as is_route, r.node, array_agg(host(r.ip) order by r.ip) as addresses, l.let_in
+    from refused r join edges e on e.id = r.target_id cross join lateral (
+      select count(*) as let_in from address_outcomes o
+      where o.account_id = ${accountId} and o.type = 'endpoints' and o.target_id = r.target_id
+        and o.allowed_at >= ${rfc3339(since - letInLatelyMs)}) l
+    group by r.target_id, e.kind, r.node, l.let_in`,
+  )
 
 /** Counted up to this many: the figure is for alerts, and an index must not be read to its end for one. */
 const mostCounted = 100_000

@@ -58,6 +58,8 @@ export type EdgeNode = {
   storageFault?: string
   /** Absent in agents before 0.3. */
   differences?: NodeDifferences
+  /** How often HAProxy has ended without being asked to, since the agent started. Absent in agents before 0.3. */
+  proxyLosses?: number
   /** Absent in agents before 0.3. */
   emergencies?: EmergencyInForce[]
   /** How many addresses of backends have each status. Absent in agents before 0.2. */
@@ -71,6 +73,9 @@ export type EdgeNode = {
   certificates?: CertificateCounts
   /** Milliseconds. */
   lastSeenAt: number
+  /** When a report first counted one more of these than the one before, in milliseconds, by our clock and not the node's. */
+  proxyLostAt?: number
+  differedAt?: number
   live: boolean
 }
 /** Which of the live nodes have applied a generation, and which have not. */

@@ -49,8 +49,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     if (!read || read.dropped > 0) onDropped(name, read ? read.dropped : 'report')
     if (!read) return
     const { report } = read
-    const { hits: _, health: __, ruleHits: ___, allowed: ____, traffic: _____, ...rest } = report
-    const node = { ...rest, cell, lastSeenAt: clock() }
+    const node = knownFrom(report, cell, nodes.get(report.node), clock())
     set(node)
     for (const listener of listeners) listener(report, cell, (answer) => message.respond(answer))
     for (const waiter of waiting) waiter.reported(node)
@@ -119,6 +118,24 @@ function statusOf(live: EdgeNode[], generation: number): NodeStatus {
     (node) => `${hasApplied(node, generation)}` as const,
   )
   return { live, applied, behind }
+}
+
+function knownFrom(report: Report, cell: string, before: KnownNode | undefined, now: number): KnownNode {
+  const { hits: _, health: __, ruleHits: ___, allowed: ____, traffic: _____, ...rest } = report
+  return { ...rest, cell, lastSeenAt: now, ...troublesOf(before, report, now) }
+}
+
+/** Counts begin again with the agent. Those of a node that we have just heard of first may be of any time. */
+function troublesOf(
+  before: KnownNode | undefined,
+  { startedAt, proxyLosses, differences }: Pick<Report, 'startedAt' | 'proxyLosses' | 'differences'>,
+  now: number,
+): Pick<KnownNode, 'proxyLostAt' | 'differedAt'> {
+  const isNewAgent = before !== undefined && Date.parse(before.startedAt) !== Date.parse(startedAt)
+  const isMore = (count = 0, known = count) => count > (isNewAgent ? 0 : known)
+  const proxyLostAt = isMore(proxyLosses, before?.proxyLosses) ? now : before?.proxyLostAt
+  const differedAt = isMore(differences?.found, before?.differences?.found) ? now : before?.differedAt
+  return { ...(proxyLostAt !== undefined && { proxyLostAt }), ...(differedAt !== undefined && { differedAt }) }
 }
 
 type KnownNode = Omit<EdgeNode, 'live'>

@@ -29,12 +29,16 @@ function newRecent(most?: number) {
         counts: [{ account, edge, route: target, backend: null, minute, counts, latencies: [] }],
       },
     }),
-    read: (sinceMs: number) => Object.fromEntries(recent.byNode('default', (id) => id === route, start + sinceMs)),
+    read: (sinceMs = 0) =>
+      recent
+        .ofAccount('default', account)
+        .filter(({ at, route: where }) => where === route && at >= start + sinceMs)
+        .map(({ node, counts }) => [node, counts[0], counts[trafficFigures.indexOf('backend_5xx')]]),
   }
 }
 
-test('counts of chosen routes are there by node at once, each batch once, without what nodes were late with', () => {
-  const { at, report, batch, read } = newRecent()
+test('counts of an account are there by node and route at once, each batch once, without what nodes were late with', () => {
+  const { recent, at, report, batch, read } = newRecent()
   report('edge-1')
   report('edge-2')
   report('old', {})
@@ -43,26 +47,28 @@ test('counts of chosen routes are there by node at once, each batch once, withou
   report('edge-1', batch(1, countsOf(100, 7)))
   report('edge-1', batch(2, countsOf(1_000), undefined, other))
   report('edge-1', batch(3, countsOf(5_000), start - 600_000))
-  assert.deepEqual(read(30_000), { 'edge-1': countsOf(100, 7), 'edge-2': countsOf(0) })
+  assert.deepEqual(read(), [['edge-1', 100, 7]])
   at(70_000)
   report('edge-1', batch(4, countsOf(1)))
-  assert.deepEqual(read(65_000), { 'edge-1': countsOf(1), 'edge-2': countsOf(0) })
-  assert.deepEqual(read(0)['edge-1'], countsOf(101, 7))
+  assert.deepEqual(read(65_000), [['edge-1', 1, 0]])
+  assert.deepEqual(recent.ofAccount('default', newId('ac')), [])
+  assert.deepEqual(recent.ofAccount('eu', account), [])
 })
 
-test('what is not known since that moment is unknown, not zero', () => {
-  const { at, report, batch, read } = newRecent(2)
+test('it is known since when each node is heard of, and the oldest counts give way to new ones', () => {
+  const { recent, at, report, batch, read } = newRecent(2)
   at(20_000)
   report('edge-1')
-  assert.deepEqual(read(10_000), {}, 'before the first report')
-  assert.deepEqual(read(20_000), { 'edge-1': countsOf(0) })
   report('edge-1', batch(1, countsOf(1)))
   at(40_000)
-  report('edge-1', batch(2, countsOf(1)))
+  report('edge-1', batch(2, countsOf(2)))
   at(60_000)
-  report('edge-1', batch(3, countsOf(1)))
-  assert.deepEqual(read(20_000), {}, 'no room for so many counts')
-  assert.deepEqual(read(40_000), { 'edge-1': countsOf(2) })
+  report('edge-1', batch(3, countsOf(3)))
+  assert.deepEqual(read(), [
+    ['edge-1', 2, 0],
+    ['edge-1', 3, 0],
+  ])
+  assert.equal(recent.heardSince('default', 'edge-1'), start + 20_000)
   report('edge-1', {})
-  assert.deepEqual(read(40_000), {}, 'an agent that does not count')
+  assert.equal(recent.heardSince('default', 'edge-1'), undefined, 'an agent that does not count')
 })

@@ -47,7 +47,7 @@ export function saveRuleHits(
 }
 
 /** Bounded by readReport(). What a node names may be deleted by now, or never have been: that is left out when it is written. */
-function countHits({ hits, allowed = [] }: Report, { hitBuffer, outcomeBuffer }: EdgeBuffers): void {
+function countHits({ node, hits, allowed = [] }: Report, { hitBuffer, outcomeBuffer }: EdgeBuffers): void {
   for (const { restriction, target = '', source, outcome, count, lastAt } of hits) {
     const hit = { sourceIp: source, outcome, at: Date.parse(lastAt) }
     if (restriction !== null && isId('ipx', restriction))
@@ -58,7 +58,7 @@ function countHits({ hits, allowed = [] }: Report, { hitBuffer, outcomeBuffer }:
   }
   for (const { target, source, lastAt } of allowed) if (isTarget(target)) noteAtEdge(target, source, 'allowed', lastAt)
   function noteAtEdge(target: Id<'edgtcp' | 'edghtsrt'>, ip: string, outcome: 'allowed' | 'refused', at: string): void {
-    outcomeBuffer.saw({ targetId: toUuid(target), ip, outcome, at: Date.parse(at) })
+    outcomeBuffer.saw({ targetId: toUuid(target), node, ip, outcome, at: Date.parse(at) })
   }
 }
 

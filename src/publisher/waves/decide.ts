@@ -4,7 +4,7 @@ import { transaction } from '../../db/transaction.ts'
 import type { RecordKey } from '../../distribution/records.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { type Waves, writeOutbox } from '../../operations/outbox.ts'
-import type { Evidence } from './judge.ts'
+import type { Evidence } from './signals.ts'
 
 export type StoredRollout = {
   id: number
@@ -16,6 +16,9 @@ export type StoredRollout = {
   reached: number
   waves: number
   soak_seconds: number
+  halt_addresses: number
+  halt_addresses_percent: number
+  halt_errors_percent: number
   since: number
   open_until: number
   released_as: number
@@ -35,6 +38,7 @@ export type StoredRollout = {
 
 const rollouts = (where: SqlFragment): SqlFragment => sql`
   select r.id, r.cell_id, c.name as cell, r.account_id, a.name as account, r.state, r.reached, c.waves, c.soak_seconds,
+    c.halt_addresses, c.halt_addresses_percent, c.halt_errors_percent,
     r.since, r.open_until, r.released_as, r.is_urgent, r.reason, r.evidence, r.created_at, r.moved_at, r.applied_at,
     r.ended_at, s.cursor as sent_up_to,
     array(select h.key from held_records h where h.rollout_id = r.id order by h.key) as keys,

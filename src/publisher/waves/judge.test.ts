@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judge, type WatchedNode, type WatchedRollout } from './judge.ts'
+import { judge } from './judge.ts'
+import type { Observed, WatchedNode, WatchedRollout } from './signals.ts'
 
 const soakMs = 30_000
 const rollout = (more: Partial<WatchedRollout> = {}): WatchedRollout => ({
@@ -19,12 +20,18 @@ const node = (more: Partial<WatchedNode> = {}): WatchedNode => ({
   name: 'canary',
   isLive: true,
   lastSeenAt: 2_000,
+  wave: 0,
   applied: 12,
   refusals: [],
+  differing: [],
+  differs: false,
   ...more,
 })
-const verdict = (its: Partial<WatchedRollout>, nodes: WatchedNode[], now = 5_000) =>
-  judge(rollout(its), nodes, { now, soakMs }).verdict
+const thresholds = { soakMs, haltAddresses: 50, haltAddressesPercent: 20, haltErrorsPercent: 20 }
+const nothing: Observed = { refused: [], answers: [] }
+const found = (its: Partial<WatchedRollout>, nodes: WatchedNode[], now = 5_000, observed = nothing) =>
+  judge(rollout(its), nodes, observed, { now, ...thresholds })
+const verdict = (...given: Parameters<typeof found>) => found(...given).verdict
 const refusal = { key: 'route.a', generation: 11, reason: 'has no backend' }
 
 test('the watch begins when every live node of the wave has applied the changes, and not before', () => {
@@ -33,8 +40,8 @@ test('the watch begins when every live node of the wave has applied the changes,
 })
 
 test('nodes of a later wave have to apply the release, which is later than the changes', () => {
-  assert.equal(verdict({ reached: 1, appliedAs: 14 }, [node({ applied: 13 })]), 'wait')
-  assert.equal(verdict({ reached: 1, appliedAs: 14 }, [node({ applied: 14 })]), 'applied')
+  assert.equal(verdict({ reached: 1, appliedAs: 14 }, [node({ wave: 1, applied: 13 })]), 'wait')
+  assert.equal(verdict({ reached: 1, appliedAs: 14 }, [node({ wave: 1, applied: 14 })]), 'applied')
 })
 
 test('the next wave gets the changes at the end of the watch, and not before', () => {
@@ -43,14 +50,10 @@ test('the next wave gets the changes at the end of the watch, and not before', (
 })
 
 test('a node that refused one of the records stops the rollout, whenever it says so, and is named', () => {
-  const found = judge(rollout({ appliedAt: 5_000 }), [node(), node({ name: 'b', refusals: [refusal] })], {
-    now: 40_000,
-    soakMs,
-  })
-  assert.deepEqual(found, {
-    verdict: 'halt',
-    reason: 'b refused route.a: has no backend',
-    evidence: [{ node: 'b', key: 'route.a', reason: 'has no backend' }],
+  const reason = 'b refused route.a: has no backend'
+  assert.deepEqual(found({ appliedAt: 5_000 }, [node(), node({ name: 'b', refusals: [refusal] })], 40_000), {
+    ...{ verdict: 'halt', reason },
+    evidence: [{ signal: 'record', node: 'b', key: 'route.a', reason }],
   })
   assert.equal(verdict({ sentUpTo: 11 }, [node({ applied: 9, refusals: [refusal] })]), 'halt')
 })
@@ -76,11 +79,81 @@ test('what is unknown releases nothing', () => {
 
 test('a later wave without any node holds nothing up, and one whose nodes are silent does', () => {
   assert.equal(verdict({ reached: 1, appliedAt: 0 }, [], 60_000), 'release')
-  assert.equal(verdict({ reached: 1, appliedAt: 0 }, [node({ isLive: false, lastSeenAt: 0 })], 60_000), 'wait')
+  assert.equal(verdict({ reached: 1, appliedAt: 0 }, [node({ wave: 1, isLive: false, lastSeenAt: 0 })], 60_000), 'wait')
 })
 
 test('the operator need not wait, but for the bucket', () => {
   const silent = node({ isLive: false, refusals: [refusal] })
   assert.equal(verdict({ isUrgent: true }, [silent]), 'release')
   assert.equal(verdict({ isUrgent: true, sentUpTo: 11 }, [silent]), 'wait')
+})
+
+const halted = (observed: Partial<Observed>, nodes = [node()]) =>
+  found({ appliedAt: 2_000 }, nodes, 5_000, { ...nothing, ...observed })
+
+test('HAProxy that ended on a node that has the changes stops them, and one that ended before does not', () => {
+  const { verdict: is, ...why } = halted({}, [node({ proxyLostAt: 1_000 })])
+  assert.equal(is, 'halt')
+  assert.match(JSON.stringify(why), /HAProxy ended on canary/)
+  assert.equal(halted({}, [node({ proxyLostAt: 999 })]).verdict, 'wait')
+  assert.equal(verdict({ reached: 1 }, [node({ proxyLostAt: 1_000 }), node({ name: 'b', wave: 1 })]), 'halt')
+})
+
+test('an entry of the changes that HAProxy did not have stops them; any other is waited for', () => {
+  const [own, other] = [
+    { what: 'route', name: 'a' },
+    { what: 'route', name: 'c' },
+  ]
+  assert.equal(halted({}, [node({ differedAt: 1_000, differing: [own], differs: true })]).verdict, 'halt')
+  assert.equal(halted({}, [node({ differedAt: 999, differing: [own] })]).verdict, 'wait')
+  const differing = node({ differedAt: 1_000, differing: [other], differs: true })
+  assert.equal(verdict({ appliedAt: 0 }, [differing], 60_000), 'wait')
+  assert.equal(verdict({ appliedAt: 0 }, [{ ...differing, differs: false }], 60_000), 'release')
+})
+
+test('addresses that were let in lately and are refused stop a rollout above a number or a share, and few never do', () => {
+  const refused = (count: number, letIn: number) => ({
+    refused: [
+      { node: 'canary', target: 'edge', addresses: Array.from({ length: count }, (_, n) => `192.0.2.${n}`), letIn },
+    ],
+  })
+  for (const [count, letIn] of [
+    [1, 1],
+    [2, 2],
+    [3, 16],
+    [49, 246],
+  ] as const)
+    assert.equal(halted(refused(count, letIn)).verdict, 'wait', `${count} of ${letIn}`)
+  for (const [count, letIn] of [
+    [3, 15],
+    [50, 10_000],
+    [10, 10],
+  ] as const)
+    assert.equal(halted(refused(count, letIn)).verdict, 'halt', `${count} of ${letIn}`)
+})
+
+test('failed requests stop a rollout when they rise against before and against nodes that do not have it', () => {
+  const answers = (before: number[], since: number[], elsewhere: number[] = []) => {
+    const of = ([failed = 0, requests = 0]: number[]) => ({ failed, requests })
+    return {
+      answers: [{ node: 'canary', target: 'route', before: of(before), since: of(since), elsewhere: of(elsewhere) }],
+    }
+  }
+  const isHalted = (...given: Parameters<typeof answers>) => halted(answers(...given)).verdict === 'halt'
+  assert.ok(isHalted([0, 100], [20, 100]))
+  assert.ok(isHalted([0, 5], [5, 5], [0, 100]))
+  assert.ok(!isHalted([0, 100], [1, 1]), 'one request of one')
+  assert.ok(!isHalted([0, 100], [4, 4]), 'too few failed')
+  assert.ok(!isHalted([0, 100], [19, 100]), 'too small a share')
+  assert.ok(!isHalted([90, 100], [100, 100]), 'it failed before')
+  assert.ok(!isHalted([0, 0], [100, 100]), 'it may never have worked')
+  assert.ok(!isHalted([0, 100], [100, 100], [95, 100]), 'its backend fails everywhere')
+  assert.ok(isHalted([0, 100], [100, 100], [4, 4]), 'too few elsewhere to compare with')
+})
+
+test('who watches must have heard what a node answers for the whole time', () => {
+  const [deaf, hearing] = [node({ heardSince: 10_000 }), node({ heardSince: 1_000 })]
+  assert.equal(verdict({ appliedAt: 2_000 }, [deaf], 32_000), 'wait')
+  assert.equal(verdict({ appliedAt: 2_000 }, [deaf], 40_000), 'release')
+  assert.equal(verdict({ appliedAt: 2_000 }, [hearing], 32_000), 'release')
 })

@@ -3,14 +3,24 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Cell } from '../../operations/placement.ts'
+import type { RecentTraffic } from '../nodes/recent_traffic.ts'
 import { haltRollout, noteApplied, openRollouts, RolloutFault, releaseRollout, type StoredRollout } from './decide.ts'
 import { judge, type Verdict } from './judge.ts'
+import { observe } from './observe.ts'
+import type { WatchedRollout } from './signals.ts'
 import { laterWaves } from './waves.ts'
 
-type Parts = { db: DbPool; nodes: () => readonly EdgeNode[]; clock: Clock; log: Log }
+type Parts = {
+  db: DbPool
+  nodes: () => readonly EdgeNode[]
+  traffic: RecentTraffic
+  clock: Clock
+  log: Log
+}
 
 /** Looks once at what is on its way in these cells, and does what the judge says. Resolves to whether something is to be sent. */
-export async function watchRollouts({ db, nodes, clock, log }: Parts, cells: readonly Cell[]): Promise<boolean> {
+export async function watchRollouts(parts: Parts, cells: readonly Cell[]): Promise<boolean> {
+  const { db, nodes, log } = parts
   let isToSend = false
   let waves: ReadonlyMap<string, number> | undefined
   for (const cell of cells) {
@@ -18,10 +28,11 @@ export async function watchRollouts({ db, nodes, clock, log }: Parts, cells: rea
     if (rollouts.length === 0) continue
     waves ??= await laterWaves(db)
     const known = waves
-    const inCell = nodes().filter((node) => node.cell === cell.name)
+    const inCell = nodes()
+      .filter((node) => node.cell === cell.name)
+      .map((node) => ({ ...node, wave: known.get(node.node) ?? 0 }))
     for (const rollout of rollouts) {
-      const inWave = inCell.filter(({ node }) => (known.get(node) ?? 0) === rollout.reached)
-      const verdict = verdictOf(rollout, inWave, clock())
+      const verdict = await verdictOf(parts, rollout, inCell)
       await act({ db, log }, rollout, verdict)
       isToSend ||= verdict.verdict === 'release' || verdict.verdict === 'halt'
     }
@@ -29,28 +40,50 @@ export async function watchRollouts({ db, nodes, clock, log }: Parts, cells: rea
   return isToSend
 }
 
-export const verdictOf = (rollout: StoredRollout, nodes: readonly EdgeNode[], now: number): Verdict =>
-  judge(
-    {
-      reached: rollout.reached,
-      since: rollout.since,
-      openUntil: rollout.open_until,
-      appliedAs: Math.max(rollout.open_until, rollout.released_as),
-      keys: new Set(rollout.keys),
-      beganAt: Date.parse(rollout.moved_at),
-      appliedAt: rollout.applied_at === null ? null : Date.parse(rollout.applied_at),
-      sentUpTo: rollout.sent_up_to,
-      isUrgent: rollout.is_urgent,
-    },
-    nodes.map(({ node, live, lastSeenAt, applied, refusals }) => ({
-      name: node,
-      isLive: live,
-      lastSeenAt,
-      applied,
-      refusals,
-    })),
-    { now, soakMs: rollout.soak_seconds * 1_000 },
+async function verdictOf(
+  { db, traffic, clock }: Parts,
+  rollout: StoredRollout,
+  nodes: readonly (EdgeNode & { wave: number })[],
+): Promise<Verdict> {
+  const having = nodes.filter(({ wave }) => wave <= rollout.reached)
+  const observed = await observe(
+    db,
+    traffic,
+    rollout,
+    having.map(({ node }) => node),
   )
+  return judge(
+    watchedOf(rollout),
+    having.map((node) => ({
+      ...node,
+      name: node.node,
+      isLive: node.live,
+      differing: node.differences?.latest ?? [],
+      differs: node.differences !== undefined && node.differences.since !== null,
+      heardSince: traffic.heardSince(node.cell, node.node),
+    })),
+    observed,
+    {
+      now: clock(),
+      soakMs: rollout.soak_seconds * 1_000,
+      haltAddresses: rollout.halt_addresses,
+      haltAddressesPercent: rollout.halt_addresses_percent,
+      haltErrorsPercent: rollout.halt_errors_percent,
+    },
+  )
+}
+
+const watchedOf = (rollout: StoredRollout): WatchedRollout => ({
+  reached: rollout.reached,
+  since: rollout.since,
+  openUntil: rollout.open_until,
+  appliedAs: Math.max(rollout.open_until, rollout.released_as),
+  keys: new Set(rollout.keys),
+  beganAt: Date.parse(rollout.moved_at),
+  appliedAt: rollout.applied_at === null ? null : Date.parse(rollout.applied_at),
+  sentUpTo: rollout.sent_up_to,
+  isUrgent: rollout.is_urgent,
+})
 
 async function act({ db, log }: Pick<Parts, 'db' | 'log'>, rollout: StoredRollout, verdict: Verdict): Promise<void> {
   const { id, account, cell } = rollout

@@ -21,6 +21,8 @@ export type ProxyOptions = ComparisonOptions & {
   readonly files?: Files
   /** HAProxy was lost and is back, or could not be brought back yet. */
   readonly onTrouble?: (problem: Error) => void
+  /** HAProxy has ended, and we did not end it. */
+  readonly onLost?: () => void
   /** HAProxy is down, and has just failed to start again. */
   readonly onDown?: () => void
   /** How often the files are written, unless that takes long: only a reload that is none of ours would read them. */
@@ -89,6 +91,7 @@ export function createLifetime(
   return {
     begin(): void {
       haproxy.onLost(() => {
+        options.onLost?.()
         trouble(new Error('HAProxy exited; restarting it'))
         void turns.next(bringBack)
       })

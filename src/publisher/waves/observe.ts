@@ -1,0 +1,78 @@
+import { newlyRefusedSince } from '../../access/evidence/address_outcomes.ts'
+import type { Db } from '../../db/pool.ts'
+import { kindOf, type RecordKind } from '../../distribution/records.ts'
+import { type ErrorKind, errorKinds, figureOf } from '../../kernel/edge/traffic.ts'
+import { toId } from '../../kernel/ids.ts'
+import type { Recent, RecentTraffic } from '../nodes/recent_traffic.ts'
+import type { StoredRollout } from './decide.ts'
+import type { Answers, Observed } from './signals.ts'
+
+const backendKinds: ReadonlySet<string> = new Set<RecordKind>(['backend', 'weighted', 'failover', 'response'])
+
+/** How long before the changes counts as before. */
+const beforeMs = 10 * 60_000
+
+/** Those of clients are none of ours. */
+const failures: readonly ErrorKind[] = errorKinds.filter((kind) => kind !== 'client')
+
+/** What nodes that have the changes say of the traffic of the account, beside what others say. */
+export async function observe(
+  db: Db,
+  traffic: Pick<RecentTraffic, 'ofAccount'>,
+  rollout: StoredRollout,
+  having: readonly string[],
+): Promise<Observed> {
+  const began = Date.parse(rollout.moved_at)
+  const refused = await newlyRefusedSince(db, rollout.account_id, having, began)
+  return {
+    refused: refused.map(({ target_id, is_route, node, addresses, let_in }) => ({
+      ...{ node, addresses, letIn: let_in },
+      target: toId(is_route ? 'edghtsrt' : 'edgtcp', target_id),
+    })),
+    answers: answersOf(traffic.ofAccount(rollout.cell, toId('ac', rollout.account_id)), rollout, having, began),
+  }
+}
+
+/**
+ * Of each edge and route that the changes touch. An HTTPS edge counts as a whole too: a new route may take the requests of
+ * another. A backend may be used by any of them.
+ */
+function answersOf(
+  recent: readonly Recent[],
+  { keys }: Pick<StoredRollout, 'keys'>,
+  having: readonly string[],
+  began: number,
+): Observed['answers'] {
+  const ids = new Set(keys.map((key) => key.slice(key.indexOf('.') + 1)))
+  const touchesBackend = keys.some((key) => backendKinds.has(kindOf(key)))
+  const touchedEdges = new Set(recent.filter(({ edge, route }) => ids.has(edge) || ids.has(route ?? '')).map(edgeOf))
+  const targets = new Set<string>()
+  for (const { edge, route } of recent) {
+    if (!touchesBackend && !touchedEdges.has(edge)) continue
+    targets.add(edge)
+    if (route !== null && (touchesBackend || ids.has(route) || ids.has(edge))) targets.add(route)
+  }
+  const has = new Set(having)
+  return [...targets].map((target) => {
+    const own = recent.filter(({ edge, route }) => edge === target || route === target)
+    const since = own.filter(({ at }) => at >= began)
+    const before = own.filter(({ at, node }) => has.has(node) && at < began && at >= began - beforeMs)
+    const here = since.filter(({ node }) => has.has(node))
+    return {
+      node: [...new Set(here.map(({ node }) => node))].join(', '),
+      target,
+      ...{ before: sumOf(before), since: sumOf(here) },
+      elsewhere: sumOf(since.filter(({ node }) => !has.has(node))),
+    }
+  })
+}
+const edgeOf = ({ edge }: Recent): string => edge
+
+function sumOf(counts: readonly Recent[]): Answers {
+  const sum = { requests: 0, failed: 0 }
+  for (const each of counts) {
+    sum.requests += figureOf(each.counts, 'requests')
+    for (const kind of failures) sum.failed += figureOf(each.counts, kind)
+  }
+  return sum
+}

@@ -1,0 +1,109 @@
+// Bad changes, what the nodes of the first wave say of them, and that they go no further.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { freePort } from '../../dev/ports.ts'
+import { ask } from '../../src/agent/haproxy/process/runtime.ts'
+import { one } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { type Id, toUuid } from '../../src/kernel/ids.ts'
+import { make } from '../harness/fixtures.ts'
+import { poll } from '../harness/poll.ts'
+import { startTwoWaves, type Tenant } from './two_waves.ts'
+
+const file = { after: (cleanUp: () => Promise<void>) => after(cleanUp) }
+const soakMs = 15_000
+const waves = await startTwoWaves(file, soakMs)
+const { fleet, newTenant, status, answers, settled, halted } = waves
+// Before there are waves, so that nothing is watched yet.
+const canary = await waves.startNode('edge-canary', 0)
+const [alice, bob, carol, dora] = (await Promise.all(
+  ['alice', 'bob', 'carol', 'dora'].map((name) => newTenant(`${name}.example`)),
+)) as [Tenant, Tenant, Tenant, Tenant]
+const later = await waves.startNode('edge-later', 1)
+for (const tenant of [alice, bob, carol, dora]) await answers(later, tenant, 200)
+
+const clients = Array.from({ length: 6 }, (_, n) => `127.0.0.${n + 1}`)
+const all = (node: typeof canary, tenant: Tenant, from = clients) =>
+  Promise.all(from.map((address) => status(node, tenant, address)))
+const letIn = async ({ client }: Tenant) =>
+  (
+    await one<{ count: number }>(
+      fleet.db,
+      sql`select count(*) from address_outcomes where account_id = ${toUuid(client.accountId as Id)} and type = 'endpoints'`,
+    )
+  ).count
+
+const counted = async ({ client }: Tenant) =>
+  (
+    await one<{ requests: number }>(
+      fleet.db,
+      sql`select coalesce(sum(requests), 0)::int as requests from traffic_minutes where account_id = ${toUuid(client.accountId as Id)}`,
+    )
+  ).requests
+
+test('a change that refuses who was let in before is halted, named, and taken back; one address alone is not missed', async () => {
+  await all(canary, alice)
+  await poll(
+    () => letIn(alice),
+    (count) => count === clients.length,
+  )
+  await alice.rule('deny', '127.0.0.6/32')
+  await answers(canary, alice, 200)
+  await poll(
+    () => status(canary, alice, '127.0.0.6'),
+    (found) => found === 403,
+  )
+  await all(canary, alice)
+  await settled(alice)
+
+  await alice.rule('deny', '127.0.0.1/32')
+  await alice.rule('deny', '127.0.0.2/31')
+  const bobs = bob.rule('deny', '127.0.0.9/32')
+  await answers(canary, alice, 403)
+  const first = performance.now()
+  await all(canary, alice)
+  const [rollout] = await Promise.all([halted(alice), bobs])
+  const took = performance.now() - first
+  await answers(canary, alice, 200)
+  assert.ok(took < 10_000, `${took} ms`)
+  const [evidence] = rollout?.evidence ?? []
+  assert.equal(evidence?.signal, 'addresses')
+  assert.equal(evidence?.target, alice.route.id)
+  assert.deepEqual(evidence?.addresses, ['127.0.0.1', '127.0.0.2', '127.0.0.3'])
+  assert.deepEqual(await all(later, alice), [200, 200, 200, 200, 200, 403])
+  // The change of another account goes on.
+  await settled(bob)
+})
+
+test('a backend that does not answer halts its change, with the requests that failed before and since', async () => {
+  for (let n = 0; n < 10; n++) await all(canary, carol, ['127.0.0.1'])
+  await poll(async () => (await all(later, carol)).every((found) => found === 200))
+  await poll(
+    () => counted(carol),
+    (requests) => requests >= 10,
+  )
+  const broken = await make(carol.client, '/backends/static', { address: `127.0.0.1:${await freePort()}` })
+  await carol.client('PATCH', carol.route.uri, { backend: { backend_id: broken.id } })
+  await answers(canary, carol, 503)
+  const first = performance.now()
+  for (let n = 0; n < 10; n++) await all(canary, carol, ['127.0.0.1'])
+  const rollout = await halted(carol)
+  const took = performance.now() - first
+  await answers(canary, carol, 200)
+  assert.ok(took < 12_000, `${took} ms`)
+  const evidence = rollout?.evidence?.find(({ target }) => target === carol.route.id)
+  assert.equal(evidence?.signal, 'answers')
+  assert.equal(evidence?.before?.failed, 0)
+  assert.ok((evidence?.since?.failed ?? 0) >= 5, JSON.stringify(evidence))
+  assert.equal(await status(later, carol), 200)
+})
+
+test('HAProxy that ends halts what is watched on its node', async () => {
+  await dora.rule('deny', '127.0.0.77/32')
+  const [worker] = /^\d+(?=\s+worker)/m.exec(await ask(join(canary.folder, 'haproxy/master.sock'), 'show proc')) ?? []
+  process.kill(Number(worker), 'SIGKILL')
+  const rollout = await halted(dora)
+  assert.equal(rollout?.evidence?.[0]?.signal, 'proxy')
+  await answers(canary, dora, 200)
+})
