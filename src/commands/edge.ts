@@ -69,12 +69,7 @@ export async function edge(
   const health = createHealth()
   const failures = createFailures(health, (upstream) => certificateFault(upstream, settings.caFile))
   const differences = createDifferences({ log, clock: systemClock, onChange: link.reportSoon })
-  let proxyLosses = 0
-  function onLost(): void {
-    proxyLosses++
-    link.reportSoon()
-  }
-  const proxy = openProxy(settings, { log, health, differences, onLost, files: storage.files })
+  const { proxy, losses } = openProxy(settings, { log, health, differences, link, files: storage.files })
   const emergencies = await openOrders(config, { log, link, proxy, files: storage.files })
   const around = { settings, log, ...seen, failures, files: storage.files, onServerChange: proxy.serverChanged }
   const requests = await openRequests(config, around)
@@ -94,7 +89,7 @@ export async function edge(
     ...agent.state(),
     storageFault: storage.fault(),
     differences: differences.state(),
-    proxyLosses,
+    proxyLosses: losses(),
     emergencies: emergencies.state(),
   })
   let isDraining = false
@@ -110,12 +105,7 @@ export async function edge(
   const stopProbing = probeStorage(storage, config.GATEHOUSE_EDGE_FOLDER, systemTiming)
   link.start({ keys, agent, ...seen, ruleHits: counting.hits, health, requests, current })
 
-  const signal = await waitForShutdown('SIGHUP')
-  const leave = signal === 'SIGHUP'
-  log.info(
-    { signal },
-    leave ? 'stopping; HAProxy keeps running for the next agent to attach to' : 'stopping together with HAProxy',
-  )
+  const leave = await waitToLeave(log)
   if (!leave) {
     isDraining = true
     await drain(config, proxy)
@@ -134,6 +124,17 @@ export async function edge(
   return 0
 }
 
+/** Resolves when the agent has to end: true when HAProxy goes on without it. */
+async function waitToLeave(log: Log): Promise<boolean> {
+  const signal = await waitForShutdown('SIGHUP')
+  const leave = signal === 'SIGHUP'
+  log.info(
+    { signal },
+    leave ? 'stopping; HAProxy keeps running for the next agent to attach to' : 'stopping together with HAProxy',
+  )
+  return leave
+}
+
 /** Without a copy: there may be a million. */
 function* inTurn<Item>(...lists: Iterable<Item>[]): Generator<Item> {
   for (const list of lists) yield* list
@@ -150,11 +151,16 @@ const openOrders = (config: EdgeConfig, { log, link, proxy, files }: OrderParts)
     onChange: link.reportSoon,
   })
 
-type Observers = { log: Log; health: Health; differences: Differences; onLost: () => void; files: Files }
+type Observers = { log: Log; health: Health; differences: Differences; link: Link; files: Files }
 
-const openProxy = (settings: ProxySettings, { log, health, differences, onLost, files }: Observers): EdgeProxy =>
-  createProxy(settings, {
-    onLost,
+/** `losses`: how often HAProxy ended by itself. */
+function openProxy(settings: ProxySettings, { log, health, differences, link, files }: Observers) {
+  let losses = 0
+  const proxy = createProxy(settings, {
+    onLost: () => {
+      losses++
+      link.reportSoon()
+    },
     onTrouble: (err) => log.error({ err }, 'HAProxy problem'),
     onHealth: health.observe,
     onDown: () => void leaveReadOnlyFolder(settings.folder, log),
@@ -162,6 +168,8 @@ const openProxy = (settings: ProxySettings, { log, health, differences, onLost, 
     onAgreement: differences.agree,
     files,
   })
+  return { proxy, losses: () => losses }
+}
 
 /** Undefined for a node that has a password only. */
 async function openJoined(config: EdgeConfig, files: Files, log: Log): Promise<Credentials | undefined> {

@@ -106,17 +106,7 @@ export async function serve(config: Config): Promise<number> {
   await refuseWrongDatabase(db)
   await app.listen(config.GATEHOUSE_LISTEN)
   const stopBuffers = startBuffers()
-  const stopUpkeep = interval(
-    60 * 60 * 1_000,
-    () => upkeep({ db, secrets, checkDomains: () => checkDomains(db, domains, log, metrics), config, log, metrics }),
-    (err) => log.error({ err }, 'upkeep failed'),
-  )
-  const stopMetrics = showMinuteMetrics(db, edges.view, quotasIn(config), metrics, log, {
-    hasStandby: readDatabaseUrl(config.GATEHOUSE_DATABASE_URL).servers.length > 1,
-  })
-  const stopTrials = startConfirmations({ db, service, routes, changes, metrics, log })
-  const stopWebhooks = startWebhooks(config, webhooksMayGo, { secrets, changes, metrics, log })
-  const stopAlerts = startAlerts(config, { db, edges: edges.view, metrics, log })
+  const stopWork = startWork(config, { db, service, changes, secrets, webhooksMayGo, log })
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
@@ -125,20 +115,41 @@ export async function serve(config: Config): Promise<number> {
   void warnOfMissingKeys(db, secrets, log)
 
   await closeWhenTold(app, config, log)
-  await Promise.all([
-    stopAcme(),
-    stopAlerts(),
-    stopTrials(),
-    stopWebhooks(),
-    stopUpkeep(),
-    stopMetrics(),
-    edges.stop(),
-    stopFleet(),
-  ])
+  await Promise.all([stopAcme(), stopWork(), edges.stop(), stopFleet()])
   await Promise.all([stopBuffers(), tracing.stop()])
   await db.end()
   log.info('stopped')
   return 0
+}
+
+/** What goes on beside the answers to requests. Returns a function that stops it. */
+function startWork(
+  config: Config,
+  parts: {
+    db: DbPool
+    service: Service
+    changes: ReturnType<typeof createBell>
+    secrets: ReturnType<typeof openSecretsBox>
+    webhooksMayGo: ReturnType<typeof webhookPolicy>
+    log: Logger
+  },
+) {
+  const { db, service, changes, secrets, log } = parts
+  const { metrics, domains, edges } = service
+  const stop = [
+    interval(
+      60 * 60 * 1_000,
+      () => upkeep({ db, secrets, checkDomains: () => checkDomains(db, domains, log, metrics), config, log, metrics }),
+      (err) => log.error({ err }, 'upkeep failed'),
+    ),
+    showMinuteMetrics(db, edges, quotasIn(config), metrics, log, {
+      hasStandby: readDatabaseUrl(config.GATEHOUSE_DATABASE_URL).servers.length > 1,
+    }),
+    startConfirmations({ db, service, routes, changes, metrics, log }),
+    startWebhooks(config, parts.webhooksMayGo, { secrets, changes, metrics, log }),
+    startAlerts(config, { db, edges, metrics, log }),
+  ]
+  return () => Promise.all(stop.map((each) => each()))
 }
 
 /** Resolves when the requests in flight are finished, or have been given up. */
