@@ -80,7 +80,7 @@ async function processorMs(pids: readonly number[]): Promise<number> {
   return sum / 1e6
 }
 
-/** Of its sessions, those that have ended included. */
+/** The processor time of its sessions, those that have ended included. */
 async function postgresMs(): Promise<number> {
   const { pid: parent } = world.postgres
   const fields = (await readFile(`/proc/${parent}/stat`, 'utf8')).split(') ')[1]?.split(' ') ?? []

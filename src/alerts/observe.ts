@@ -114,7 +114,7 @@ const observe: Record<Condition, Observe> = {
     const text = `${reported.toFixed(1)} % of ${counted(all, 'request')} failed within ${counted(minutes, 'minute')}.`
     if (all >= leastRequests) return new Map([[about, { holds: reported > share, reason: text }]])
     const { fleet } = await loadFacts(request, {})
-    // Few requests are fine only where somebody counts them.
+    // Few requests are fine only where requests are counted.
     const isCounted =
       edges.isConnected() &&
       fleet.nodes.length > 0 &&

@@ -4,7 +4,7 @@ import type { AlertRow } from '../resources/alerts/alert_store.ts'
 import type { RuleRow } from '../resources/alerts/rule_store.ts'
 import type { Observation } from './observe.ts'
 
-/** `gone`: it never fired and is over, so nobody has to know. */
+/** `gone`: it never fired and is over, so no one has to know. */
 export type Step = { readonly alert: AlertRow | undefined; readonly change?: 'fired' | 'resolved' | 'gone' }
 
 const maxReasonBytes = 1_000

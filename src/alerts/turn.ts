@@ -125,7 +125,7 @@ async function tell(tx: Db, { uri }: TurnParts, accountId: Uuid, steps: readonly
     if (isToTell) room--
     const after = isToTell ? { ...alert, notified_at: new Date(now).toISOString() } : alert
     if (isToTell) events.push({ operation: 'alerts.fire', before: null, after })
-    // Who was told that it fires is told that it is over, also in a silence.
+    // Those who learned that it fires learn that it is over, also in a silence.
     if (change === 'resolved' && after.notified_at !== null)
       events.push({ operation: 'alerts.resolve', before: before ?? null, after })
     if (JSON.stringify(after) !== JSON.stringify(before)) written.push(after)

@@ -40,7 +40,7 @@ const mailPolicy = (config: Config) => ({
 export const destinationFault = (config: Config, policy: DialPolicy, url: string): string | undefined =>
   /^mailto:/i.test(url) ? mailUrlFault(url, mailPolicy(config)) : urlFault(url, policy)
 
-/** To whom it may be sent is asked again for each message: the operator's settings may have changed. */
+/** The recipients are checked again for each message: the operator's settings may have changed. */
 function mailerOf(config: Config): SendMail | undefined {
   const server = config.GATEHOUSE_SMTP_URL
   if (!server) return undefined

@@ -17,7 +17,7 @@ function sender(value: string): string {
   return value
 }
 
-/** The operator's mail server, and to whom it may send. */
+/** The operator's mail server, and the recipients that it may send to. */
 export const mailSettings = {
   GATEHOUSE_SMTP_URL: setting({
     default: '',

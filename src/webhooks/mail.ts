@@ -118,7 +118,7 @@ async function deliver(server: MailServer, mail: Mail, onSocket: (socket: Socket
   await talk.say(`RCPT TO:<${mail.to}>`, 250, 251)
   await talk.say('DATA', 354)
   await talk.say(`${messageText(mail, from)}\r\n.`, 250)
-  // The message is accepted, whatever comes of this.
+  // The message is accepted, even if this fails.
   talk.say('QUIT').catch(() => {})
 }
 

@@ -1,4 +1,4 @@
-// Alerts by e-mail: through the operator's server, to whom the operator allows, and with nothing in a message that a tenant could smuggle in.
+// Alerts by e-mail: through the operator's server, only to recipients that the operator allows, and without anything that a tenant could smuggle into a message.
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

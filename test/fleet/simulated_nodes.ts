@@ -28,7 +28,7 @@ export type Asked =
   | { id: number; state: true }
 export type Answered = { id: number; at?: number; ready?: number; errors?: number }
 
-/** Of each node, the changes that it applied last: a question may come after the answer. */
+/** How many applied changes are kept of each node: a question may come after the answer. */
 const remembered = 64
 
 /** Takes every change, like a HAProxy that never fails. */
@@ -63,7 +63,7 @@ type Node = { cell: string; isReady: () => boolean; reached: (generation: number
 const nodes: Node[] = []
 const waiting = new Set<() => void>()
 let errors = 0
-/** Warnings are expected: the connection to NATS is lost on purpose. Of errors, the first few are shown. */
+/** Warnings are expected: the connection to NATS is lost on purpose. The first few errors are shown. */
 const log: Log = {
   info() {},
   warn() {},

@@ -75,17 +75,17 @@ function refuseTooLarge(steps: readonly Step[], changes: readonly Change[], byte
   const step = largest && steps[largest.index]
   throw new Failure(
     'refused',
-    `the file needs ${changes.length} changes of ${inMebibytes(bytes)} together, and at most ${maxChanges} changes of 1 MiB can be made at once; nothing was changed`,
+    `the file needs ${changes.length} changes of ${readable(bytes)} together, and at most ${maxChanges} changes of 1 MiB can be made at once; nothing was changed`,
     [
       ...(step && largest.bytes > maxBytes / 4
-        ? [`The largest is ${step.verb} ${titleOf(step.thing)}, with ${inMebibytes(largest.bytes)}.`]
+        ? [`The largest is ${step.verb} ${titleOf(step.thing)}, with ${readable(largest.bytes)}.`]
         : []),
       'Apply a part of the file first, such as one section: what is not in a file is left alone.',
       'Or add --one-by-one. It makes each change by itself, and a run that fails stops between two of them.',
     ],
   )
 }
-const inMebibytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`
+const readable = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`
 
 /** Running it again must not make another one. What an earlier run has left as a draft starts from now. */
 async function draft(

@@ -66,7 +66,7 @@ const fields = {
       maximum: 100,
       examples: [5],
       description:
-        'With kind errors: fire when more than this share of the requests failed at the edge or at the backend. Requests that clients gave up do not count. Default: 5.',
+        'With kind errors: fire when more than this share of the requests failed at the edge or at the backend. Requests that clients gave up do not count. Null stands for 5.',
     }),
   ),
   window_minutes: Type.Optional(
@@ -75,7 +75,8 @@ const fields = {
       minimum: 1,
       maximum: 60,
       examples: [10],
-      description: 'With kind errors: of the requests of how many minutes. Fewer than 20 decide nothing. Default: 5.',
+      description:
+        'With kind errors: of the requests of how many minutes. Fewer than 20 decide nothing. Null stands for 5.',
     }),
   ),
   enabled: Type.Optional(Type.Boolean({ description: 'Whether it is evaluated.', 'x-default': true })),

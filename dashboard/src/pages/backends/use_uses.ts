@@ -5,7 +5,7 @@ import { type Group, useGroups } from '../edges/backend_options.ts'
 
 /** A route, or a TCP edge, that forwards to a backend. */
 export type Use = {
-  /** Of the route, or of the edge that has none. */
+  /** The id of the route, or of the edge that has none. */
   id: string
   edgeId: string
   routeId?: string

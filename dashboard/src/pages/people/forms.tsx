@@ -77,7 +77,7 @@ export function UserForm({ user, onClose }: { user?: Shapes['User']; onClose: ()
 
 const dayMs = 86_400_000
 
-/** Its token, which is told once. */
+/** Its token, which the API shows only in this answer. */
 async function signInKey(owner_id: string): Promise<string | null> {
   const expires_at = new Date(Date.now() + 90 * dayMs).toISOString()
   const body = { owner_id, description: 'sign-in', scopes: ['*'], expires_at }
