@@ -31,7 +31,8 @@ async function main(args: string[]): Promise<number> {
   const isForServer =
     serverCommands.includes(command) ||
     command.startsWith('-') ||
-    (command === 'ip-restrictions' && rest[0] === 'release')
+    (command === 'ip-restrictions' && rest[0] === 'release') ||
+    (command === 'rollouts' && (await isForOperator(rest)))
   if (!isForServer) return (await loadClient()).runClient(readClientConfig(), serverCommands, args)
   if (rest.includes('--help') || rest.includes('-h')) return help(args.filter((arg) => !arg.startsWith('-')))
   switch (command) {
@@ -104,6 +105,13 @@ async function main(args: string[]): Promise<number> {
       console.error(`gatehouse: unknown option '${command}'. Run 'gatehouse --help' for a list of commands.`)
       return 2
   }
+}
+
+/** A rollout has a number for the operator and an id for its account. Where the database is at hand, a list is of all accounts. */
+async function isForOperator([verb = 'list', number = '', ...rest]: string[]): Promise<boolean> {
+  if (verb !== 'list') return /^\d+$/.test(number) && !['get', 'watch', 'revert'].includes(verb)
+  if ([number, ...rest].some((flag) => flag !== '')) return false
+  return (await loadConfigs()).hasDatabaseHere()
 }
 
 async function releaseRestrictions(args: string[]): Promise<number> {

@@ -186,10 +186,13 @@ const commands: Record<string, ServerCommand> = {
   },
   rollouts: {
     forms: [
-      ['rollouts list', 'list changes on their way through the waves of cells, and the latest that have arrived'],
-      ['rollouts halt ID', 'take a change back from the nodes that have it, and keep it from all others'],
-      ['rollouts resume ID', 'give a halted change to the first wave again, and watch it'],
-      ['rollouts release ID', 'give a change to all waves without watching it'],
+      [
+        'rollouts list',
+        'where the database is at hand: list the changes of all accounts on their way through the waves of cells, and the latest that have arrived',
+      ],
+      ['rollouts halt NUMBER', 'take a change back from the nodes that have it, and keep it from all others'],
+      ['rollouts resume NUMBER', 'give a halted change to the first wave again, and watch it'],
+      ['rollouts release NUMBER', 'give a change to all waves without watching it'],
     ],
     flags: [['--reason TEXT', 'with halt, resume and release: why, for those who read it later']],
     ...database(),
@@ -308,8 +311,12 @@ const commands: Record<string, ServerCommand> = {
   help: { forms: [['help COMMAND', 'show the help of a command']] },
 }
 
-/** By the first word, which is all that tells a server command from a client's but for `ip-restrictions release`. */
-export const serverCommands: readonly string[] = Object.keys(commands).filter((name) => !name.includes(' '))
+/** An account has commands with the same first word. */
+const shared = ['rollouts']
+/** By the first word, which is all that tells a server command from a client's but for those that are shared. */
+export const serverCommands: readonly string[] = Object.keys(commands).filter(
+  (name) => !name.includes(' ') && !shared.includes(name),
+)
 
 const described = (forms: Rows): string =>
   twoColumns(forms.map(([typed, does]) => [`gatehouse ${typed}`, does] as const))

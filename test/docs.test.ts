@@ -62,7 +62,7 @@ test('pages for users name no test, drill or decision, except those that say wha
 const others = 'api auth completion explain import login logout mcp state status tail upgrade profiles'.split(' ')
 const isOtherCommand = ([first = '', ...rest]: string[]): boolean =>
   [...others, ...serverCommands].includes(first) ||
-  rest.some((word) => /^(describe|edit|export|prune|release)$/.test(word))
+  rest.some((word) => /^(describe|edit|export|prune|release|watch)$/.test(word))
 
 test('every command of a page is one that the program has, with flags that it knows', async () => {
   let checked = 0

@@ -14,6 +14,7 @@ import { clientAuthority1 } from './harness/client_authorities.ts'
 import { type Account, startControlPlane } from './harness/control_plane.ts'
 import { freshHost, make, newBackend, newHttpsEdge, newPolicy, newRoute, newTcpEdge } from './harness/fixtures.ts'
 import { program } from './harness/program.ts'
+import { rolloutIn } from './isolation/rollouts.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const read = (page: string) => readFile(join(root, page), 'utf8')
@@ -133,6 +134,7 @@ async function makeResources(account: Account): Promise<Ids> {
     alr: [await make(account, '/alert_rules', { kind: 'backend_down' })],
     rd: [await make(account, '/reserved_domains', { domain: `${account.accountId.slice(3)}.example` })],
     ev: [events.audit_events.at(0)],
+    ro: [{ id: await rolloutIn(() => plane.db, 'watching')(account) }],
   }
   return Object.fromEntries(Object.entries(resources).map(([prefix, made]) => [prefix, made.map(({ id }) => id)]))
 }

@@ -160,11 +160,11 @@ test('If-Match, Idempotency-Key and their response headers and statuses are desc
     // Signing in twice is two sessions: there is nothing to repeat.
     const creates =
       ('201' in operation.responses && operation.operationId !== 'dashboard_session.sign_in') ||
-      /^(api_keys\.rotate|reserved_domains\.verify|change_sets\.(apply|confirm|approve|withdraw)|webhook_destinations\.(rotate|test)|alert_rules\.test)$/.test(
+      /^(api_keys\.rotate|reserved_domains\.verify|change_sets\.(apply|confirm|approve|withdraw)|rollouts\.(halt|resume|release)|webhook_destinations\.(rotate|test)|alert_rules\.test)$/.test(
         operation.operationId,
       )
     const changes = operation.operationId.match(
-      /\.(update|delete|replace|rotate|test|verify|apply|confirm|approve|withdraw)$/,
+      /\.(update|delete|replace|rotate|test|verify|apply|confirm|approve|withdraw|halt|resume|release)$/,
     )
     assert.equal(sent.includes('Idempotency-Key'), creates, operation.operationId)
     assert.equal(sent.includes('If-Match'), changes !== null, operation.operationId)

@@ -21,6 +21,7 @@ export const exits = {
     code: 11,
     means: 'nothing was changed: the change waits as a change set for the approval of another admin',
   },
+  halted: { code: 12, means: 'the rollout that was watched is halted, and no node has its changes' },
 } as const
 
 export type ExitName = keyof typeof exits

@@ -68,6 +68,7 @@ export function clientUsage(): string {
 ${twoColumns([
   ...rows,
   ['gatehouse audit-events export', 'export audit events as JSON Lines'],
+  ['gatehouse rollouts watch', 'follow a rollout until it is released or halted'],
   ['gatehouse ip-policies prune', 'remove rules that are covered or unused, after a review'],
   ['gatehouse edges https routes list', 'list the routes of all HTTPS edges, or of one'],
   ['gatehouse … describe, edit', 'show a resource with what it uses; change one in your editor'],

@@ -45,6 +45,8 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     return (await import('./commands/audit_export.ts')).exportCommand(config, rest.slice(1))
   if (first === 'ip-policies' && rest[0] === 'prune')
     return (await import('./commands/prune.ts')).pruneCommand(config, rest.slice(1))
+  if (first === 'rollouts' && rest[0] === 'watch')
+    return (await import('./commands/rollout_watch.ts')).rolloutWatchCommand(config, rest.slice(1))
   // With an edge, it is an operation of the API.
   if (args.slice(0, 4).join(' ') === 'edges https routes list' && !args.some((arg) => arg.startsWith('edghts_')))
     return (await import('./commands/routes_list.ts')).routesListCommand(config, args.slice(4))

@@ -15,6 +15,7 @@ import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { deleteIdempotencyKeys } from '../operations/idempotency.ts'
 import { deleteOutboxBefore } from '../operations/outbox.ts'
 import { addUpUsage } from '../operations/quota.ts'
+import { deleteEndedBefore, endedDays } from '../operations/rollouts.ts'
 import { forgetResolvedBefore, historyOf } from '../resources/alerts/alert_store.ts'
 import { addAuditPartitions, dropAuditPartitions } from '../resources/audit_events/partitions.ts'
 import { appliedDays, deleteAppliedBefore } from '../resources/change_sets/store.ts'
@@ -72,6 +73,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     'add up the usage of accounts': () => addUpUsage(db),
     'delete idempotency keys': () => deleteIdempotencyKeys(db),
     'delete applied change sets': () => deleteAppliedBefore(db, now - appliedDays * dayMs),
+    'delete released rollouts': () => deleteEndedBefore(db, now - endedDays * dayMs),
     'delete ended sign-ins': () => deleteEndedSignIns(db),
     'delete ended sessions': () => deleteEndedSessions(db),
     'delete webhook deliveries': () =>

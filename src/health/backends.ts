@@ -7,6 +7,7 @@ import {
   degraded,
   down,
   listed,
+  type Rollout,
   type Status,
   together,
   unknown,
@@ -40,6 +41,7 @@ export type BackendContext = {
   readonly fleet: Fleet
   readonly backends: ReadonlyMap<BackendId, BackendFacts>
   readonly withheld: ReadonlyMap<string, string>
+  readonly rollouts: ReadonlyMap<string, Rollout>
   /** Every cell must have checked it: it is asked for an edge that they all serve. Other cells may have no use for it. */
   readonly everyCell?: boolean
 }
@@ -86,8 +88,8 @@ export const backendKey = (id: BackendId): string => `${recordKinds[backendKindO
 export function backendStatus(id: BackendId, context: BackendContext): Status {
   const backend = context.backends.get(id)
   if (!backend) return down('backend_missing', 'The backend does not exist.')
-  const { fleet, withheld } = context
-  const nodes = onNodes(fleet, [backendKey(id)], withheld)
+  const { fleet } = context
+  const nodes = onNodes(fleet, [backendKey(id)], context)
   if (nodes.state === 'down') return nodes
   return worstOf(ofKind[backend.kind](backend, context), nodes)
 }

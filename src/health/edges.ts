@@ -53,14 +53,14 @@ const keysOf = (key: string, { ip_restriction }: Forwarding, { restrictionsKey }
 export function routeStatus(route: RouteFacts, context: EdgeContext): Status {
   const forwards = route.redirect?.enabled ? up(`It redirects to ${route.redirect.to}.`) : forwarding(route, context)
   if (forwards.state === 'down') return forwards
-  return worstOf(forwards, onNodes(context.fleet, keysOf(`route.${route.id}`, route, context), context.withheld))
+  return worstOf(forwards, onNodes(context.fleet, keysOf(`route.${route.id}`, route, context), context))
 }
 
 export function tcpEdgeStatus(edge: TcpEdgeFacts, known: EdgeContext): Status {
   const context = inCells(known, edge.cells)
   const reachable = hostportStatus(edge)
   if (reachable.state === 'down') return reachable
-  const onEachNode = onNodes(context.fleet, keysOf(`tcp.${edge.id}`, edge, context), context.withheld)
+  const onEachNode = onNodes(context.fleet, keysOf(`tcp.${edge.id}`, edge, context), context)
   return worstOf(forwarding(edge, context), onEachNode, reachable)
 }
 
@@ -74,7 +74,7 @@ export function httpsEdgeStatus(edge: HttpsEdgeFacts, known: EdgeContext): Statu
   const [first, ...others] = edge.routes.map((route) => within(`Route ${route.match}`, routeStatus(route, context)))
   if (!first) return down('no_routes', 'It has no routes, so every request gets 404.')
   const routes = together(first, ...others)
-  const onEachNode = onNodes(context.fleet, httpsEdgeKeys(edge.id), context.withheld)
+  const onEachNode = onNodes(context.fleet, httpsEdgeKeys(edge.id), context)
   const found = worstOf(certificateStatus(edge, context), routes, onEachNode, reachable)
   return found.state === 'up' ? up('Every route has a backend that answers.', routes.since) : found
 }

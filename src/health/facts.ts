@@ -9,6 +9,7 @@ import { type BackendFacts, backendKey, type ServerReport } from './backends.ts'
 import type { CertificateFacts } from './domains.ts'
 import type { EdgeContext } from './edges.ts'
 import type { NodeFacts } from './fleet.ts'
+import type { Rollout } from './status.ts'
 
 export type HealthRequest = Pick<Handling<unknown, unknown, unknown>, 'db' | 'clock' | 'edges' | 'noteStatusUnread'> & {
   readonly caller: { readonly accountId: Uuid }
@@ -34,6 +35,11 @@ export type Facts = EdgeContext & {
   readonly orderFaults: ReadonlyMap<string, string>
 }
 
+const toRollout = ({ id, reached, reason }: Omit<Row['rollouts'][number], 'key'>): Rollout =>
+  reached < 0
+    ? { id: toId('ro', id), state: 'halted', reason }
+    : { id: toId('ro', id), state: 'watching', reason: null }
+
 type BackendRow = {
   id: Uuid
   kind: BackendKind
@@ -45,6 +51,7 @@ type BackendRow = {
 }
 type Row = {
   withheld: { key: string; reason: string }[]
+  rollouts: { key: string; id: Uuid; reached: number; reason: string | null }[]
   newest: number | null
   oldest: number | null
   due: number
@@ -127,6 +134,11 @@ function readFacts({ db, caller, clock }: HealthRequest, nodes: readonly EdgeNod
       ${rowsAsJson(sql`
         select id, cells from edges where account_id = ${accountId} and id = any(${edges.map(toUuid)}::uuid[])`)} as edges,
       ${rowsAsJson(sql`select key, min(reason) as reason from unsent_records where key = any(${keys}) group by key`)} as withheld,
+      ${rowsAsJson(sql`
+        select distinct on (h.key) h.key, r.public_id as id, r.reached, r.reason
+        from held_records h join rollouts r on r.id = h.rollout_id
+        where h.key = any(${keys}) and r.account_id = ${accountId} and r.ended_at is null
+        order by h.key, r.reached`)} as rollouts,
       ${rowsAsJson(sql`
         select ${backendColumns(
           accountId,
@@ -211,6 +223,7 @@ export async function loadFacts(request: HealthRequest, wanted: Wanted): Promise
     cellsOfEdges: new Map(row.edges.map(({ id, cells }) => [toId('edghts', id), cells])),
     restrictionsKey,
     withheld: new Map(row.withheld.map(({ key, reason }) => [key, reason])),
+    rollouts: new Map(row.rollouts.map(({ key, ...rollout }) => [key, toRollout(rollout)])),
     backends: new Map(backends.map((backend) => [backend.id, backend])),
     certificates: new Map(row.expired.map(({ name, not_after }) => [name, { notAfter: not_after }])),
     validities: new Map(row.certificates.map((each) => [toId('cert', each.id), each])),

@@ -1,6 +1,6 @@
 import { rfc3339 } from '../kernel/clock.ts'
 import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
-import { because, counted, degraded, down, listed, type Status, unknown, up, worstOf } from './status.ts'
+import { because, counted, degraded, down, listed, type Rollout, type Status, unknown, up, worstOf } from './status.ts'
 
 /** What one account may know of a node. Reasons and names in it are the account's own. */
 export type NodeFacts = {
@@ -48,7 +48,22 @@ export function silence(fleet: Fleet): Status | undefined {
  * What nodes make of these records. It does not matter to an edge whose fault it is: a change that a node lacks is not in
  * force there.
  */
-export function onNodes(fleet: Fleet, keys: readonly string[], withheld: ReadonlyMap<string, string>): Status {
+export function onNodes(
+  fleet: Fleet,
+  keys: readonly string[],
+  { withheld, rollouts }: { withheld: ReadonlyMap<string, string>; rollouts: ReadonlyMap<string, Rollout> },
+): Status {
+  const found = keys.flatMap((key) => rollouts.get(key) ?? [])
+  const rollout = found.find(({ state }) => state === 'halted') ?? found[0]
+  const status = withoutRollouts(fleet, keys, withheld)
+  if (!rollout) return status
+  const { id, state, reason } = rollout
+  if (state === 'watching') return { ...status, rollout }
+  const text = `The rollout ${id} of a change was halted, so nodes have what was there before${because(reason)}`
+  return { ...worstOf(status, degraded('rollout_halted', text)), rollout }
+}
+
+function withoutRollouts(fleet: Fleet, keys: readonly string[], withheld: ReadonlyMap<string, string>): Status {
   const live = liveNodes(fleet)
   const silent = silence(fleet)
   if (silent) return silent

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { Closed, TimestampOrNull } from '../http/wire.ts'
-import { type Code, type State, type Status, states } from './status.ts'
+import { type Code, type Rollout, type State, type Status, states } from './status.ts'
 
 const Shape = Closed(
   {
@@ -17,6 +17,26 @@ const Shape = Closed(
     }),
     reason: Type.String({ description: 'Why, in one sentence.' }),
     since: TimestampOrNull('When it got this state. Null: not known.'),
+    rollout: Type.Optional(
+      Closed(
+        {
+          id: Type.String({ description: 'The rollout.' }),
+          state: Type.Unsafe<Rollout['state']>({
+            type: 'string',
+            enum: ['watching', 'halted'],
+            description: 'watching: some nodes have the change, and others do not yet. halted: no node has it.',
+          }),
+          reason: Type.Unsafe<string | null>({
+            type: ['string', 'null'],
+            description: 'Why it was halted, if it was.',
+          }),
+        },
+        {
+          title: 'StatusRollout',
+          description: 'A rollout with a change of it that is not on every node. Omitted when there is none.',
+        },
+      ),
+    ),
   },
   { title: 'Status' },
 )

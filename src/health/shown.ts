@@ -127,7 +127,7 @@ export const certificateStatuses = reader<ShownCertificate>(
     const ids = certificates.map(({ id }) => id)
     return { certificates: ids, keys: ids.map((id) => `certificate.${id}`) }
   },
-  (certificate, { now, fleet, withheld, orderFaults }) => {
+  (certificate, { now, fleet, withheld, rollouts, orderFaults }) => {
     const fault = orderFaults.get(certificate.id)
     const own = worstOf(
       validity(certificate, now),
@@ -135,7 +135,7 @@ export const certificateStatuses = reader<ShownCertificate>(
     )
     // Nodes have only those that a domain uses.
     if (own.state === 'down' || certificate.in_use_by.length === 0) return own
-    return worstOf(own, onNodes(fleet, [`certificate.${certificate.id}`], withheld))
+    return worstOf(own, onNodes(fleet, [`certificate.${certificate.id}`], { withheld, rollouts }))
   },
 )
 

@@ -48,6 +48,7 @@ const context = (backends: BackendFacts[] = [backend()], fields: Partial<EdgeCon
   fleet: { isConnected: true, nodes: [node('fra-1'), node('iad-1')] },
   backends: new Map(backends.map((each) => [each.id, each])),
   withheld: new Map(),
+  rollouts: new Map(),
   restrictionsKey: 'restrictions.ac_1',
   certificates: new Map(),
   now,
@@ -126,6 +127,18 @@ test('a backend is as its servers are, as far as live nodes say', () => {
       'down record_refused',
     ],
     ['withheld', {}, { withheld: new Map([[`backend.${a}`, 'too large']]) }, 'degraded record_withheld'],
+    [
+      'halted',
+      {},
+      { rollouts: new Map([[`backend.${a}`, { id: 'ro_1', state: 'halted', reason: 'bad' } as const]]) },
+      'degraded rollout_halted',
+    ],
+    [
+      'watched',
+      {},
+      { rollouts: new Map([[`backend.${a}`, { id: 'ro_1', state: 'watching', reason: null } as const]]) },
+      'up ok',
+    ],
     ['no node is live', { reports: [] }, fleetOf(node('fra-1', { live: false })), 'unknown no_live_node'],
     ['no node has ever reported', { reports: [] }, fleetOf(), 'down no_nodes'],
     [
@@ -351,5 +364,11 @@ test('a node is down when it is silent, and unknown when the control plane canno
       expected,
       JSON.stringify([fields, other]),
     )
-  assert.equal(onNodes(fleetOf(node('fra-1', { live: false }), node('iad-1')).fleet, [], new Map()).code, 'node_away')
+  assert.equal(
+    onNodes(fleetOf(node('fra-1', { live: false }), node('iad-1')).fleet, [], {
+      withheld: new Map(),
+      rollouts: new Map(),
+    }).code,
+    'node_away',
+  )
 })

@@ -11,6 +11,13 @@ export type Status = {
   readonly reason: string
   /** Null when it is not known, or when it has been like that from the beginning. */
   readonly since: string | null
+  /** What keeps a change of it from some nodes, or from all. */
+  readonly rollout?: Rollout
+}
+export type Rollout = {
+  readonly id: string
+  readonly state: 'watching' | 'halted'
+  readonly reason: string | null
 }
 
 /** Every code, and what it says. docs/explain/health.md lists them for users. */
@@ -47,6 +54,7 @@ export const codes = [
   'node_key_waiting',
   'record_refused',
   'record_withheld',
+  'rollout_halted',
   'proxy_differs',
   'emergency',
   'storage_fault',
@@ -71,9 +79,13 @@ export const unknown = status('unknown')
 const severity: Record<State, number> = { down: 3, degraded: 2, unknown: 1, up: 0 }
 export const isWorse = (one: Status, other: Status): boolean => severity[one.state] > severity[other.state]
 
-/** For things that must all work. The first of those that are equally bad. */
-export const worstOf = (first: Status, ...others: readonly Status[]): Status =>
-  others.reduce((worst, each) => (isWorse(each, worst) ? each : worst), first)
+/** For things that must all work. The first of those that are equally bad. A change that is not everywhere is not forgotten. */
+export function worstOf(first: Status, ...others: readonly Status[]): Status {
+  const worst = others.reduce((worst, each) => (isWorse(each, worst) ? each : worst), first)
+  const rollouts = [worst, first, ...others].flatMap(({ rollout }) => rollout ?? [])
+  const rollout = rollouts.find(({ state }) => state === 'halted') ?? rollouts[0]
+  return rollout ? { ...worst, rollout } : worst
+}
 
 /** For things that each carry a part of the traffic: down only if none of them is left. */
 export function together(first: Status, ...others: readonly Status[]): Status {

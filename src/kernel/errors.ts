@@ -214,6 +214,11 @@ export const errorCatalog = {
       'The change set does not wait to be confirmed: it was not applied with `confirm_within_seconds`, or its time is over, or it has been undone.',
     hint: 'Read the change set: `state` and `confirm_by` say which. If it was undone, revert the change set that did, or create its changes again.',
   },
+  ERR_ROLLOUT_STATE: {
+    cause:
+      'The rollout is not in a state in which this can be done: it is halted already, it is not halted, it has reached all waves, or it waits for an earlier one of the account. The message says which.',
+    hint: 'Read the rollout: `state` says how far it is. What has reached all waves is undone with a change or a revert.',
+  },
   ERR_NOT_REVERSIBLE: {
     cause:
       'This change cannot be undone: something of it is kept nowhere, such as a token, or it has been undone already. The message says which.',

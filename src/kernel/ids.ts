@@ -29,6 +29,7 @@ export const idPrefixes = {
   act: 'access test',
   alr: 'alert rule',
   alt: 'alert',
+  ro: 'rollout',
 } as const
 
 /** 'an API key', 'a user': for sentences. */

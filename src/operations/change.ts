@@ -20,5 +20,5 @@ export type Change = {
 export async function record(tx: Db, origin: Origin, change: Change): Promise<number | undefined> {
   const changed = await recordChange(tx, origin, change)
   if (!changed || !change.records?.length) return undefined
-  return writeOutbox(tx, origin.accountId, change.records)
+  return writeOutbox(tx, origin.accountId, change.records, undefined, undefined, origin.operationId)
 }

@@ -3,7 +3,7 @@ import { type SqlFragment, sql } from '../db/sql.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Caller } from '../identity/caller.ts'
 import { rfc3339 } from '../kernel/clock.ts'
-import type { Uuid } from '../kernel/ids.ts'
+import type { Id, Uuid } from '../kernel/ids.ts'
 import type { Cell } from './placement.ts'
 
 export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
@@ -20,11 +20,13 @@ export async function writeOutbox(
   keys: readonly RecordKey[],
   cell?: Pick<Cell, 'id'>,
   waves?: Waves,
+  operationId?: Id<'op'>,
 ): Promise<number> {
   // The columns are not named without need: a migration that is older than them writes changes too.
   const [ofCell, cellId] = cell ? [sql`, cell_id`, sql`, ${cell.id}`] : [sql``, sql``]
   const [ofWaves, range] = inWaves(waves)
-  const [column, value] = [sql`${ofCell}${ofWaves}`, sql`${cellId}${range}`]
+  const [ofOperation, operation] = operationId ? [sql`, operation_id`, sql`, ${operationId}`] : [sql``, sql``]
+  const [column, value] = [sql`${ofCell}${ofWaves}${ofOperation}`, sql`${cellId}${range}${operation}`]
   const { generation } = await one<{ generation: number }>(
     tx,
     sql`

@@ -29,6 +29,7 @@ import { botUserRoutes } from './principals/bot_users.ts'
 import { userRoutes } from './principals/users.ts'
 import { requestRoutes } from './requests/routes.ts'
 import { reservedDomainRoutes } from './reserved_domains/routes.ts'
+import { rolloutRoutes } from './rollouts/routes.ts'
 import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
 import { tlsCertificateRoutes } from './tls_certificates/routes.ts'
 import { trafficStatisticsRoutes } from './traffic_statistics/routes.ts'
@@ -61,6 +62,7 @@ export const routes: readonly Route[] = [
   ...tlsCertificateRoutes,
   ...edgeNodeRoutes,
   ...cellRoutes,
+  ...rolloutRoutes,
   ...callerRoutes,
   ...dashboardSessionRoutes,
   ...changeSetRoutes,

@@ -19,13 +19,18 @@ export const ownerConfig = (): Config =>
 
 export const edgeConfig = (): EdgeConfig => readEdgeConfig(edgeEnvironment())
 
+const isSet = ({ GATEHOUSE_DATABASE_URL, GATEHOUSE_DATABASE_URL_FILE }: NodeJS.ProcessEnv): boolean =>
+  Boolean(GATEHOUSE_DATABASE_URL || GATEHOUSE_DATABASE_URL_FILE)
+
+/** Whether a command here can be one of the operator, who has the database. */
+export const hasDatabaseHere = (environment: NodeJS.ProcessEnv = process.env): boolean =>
+  isSet(environment) || existsSync(ownerUrlFile)
+
 /** For commands that an operator types as root: settings in the environment, or those of the installation on this machine. */
 const here =
   (installed: () => Config) =>
   (environment: NodeJS.ProcessEnv = process.env): Config =>
-    environment.GATEHOUSE_DATABASE_URL || environment.GATEHOUSE_DATABASE_URL_FILE || !existsSync(ownerUrlFile)
-      ? readConfig(environment)
-      : installed()
+    isSet(environment) || !existsSync(ownerUrlFile) ? readConfig(environment) : installed()
 
 export const serveConfigHere = here(serveConfig)
 export const ownerConfigHere = here(ownerConfig)

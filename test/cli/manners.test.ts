@@ -125,6 +125,7 @@ test('no line of help is wider than 100 columns', async () => {
   const own = [
     'audit-events export',
     'ip-policies prune',
+    'rollouts watch',
     'edges https routes list',
     'import ngrok',
     'import',

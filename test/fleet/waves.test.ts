@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { apiPrefix, channelsOf } from '../../src/distribution/channels.ts'
 import { accountPusher } from '../../src/fleet/nats_accounts.ts'
+import { toId, type Uuid } from '../../src/kernel/ids.ts'
 import { defaultCell } from '../../src/operations/placement.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { addNode, connectWith } from './operator_nats.ts'
@@ -80,6 +81,70 @@ test('a halted change that is resumed is watched again', async () => {
   await answers(first, dora, 403)
   assert.equal(await status(second, dora), 200)
   await answers(second, dora, 403)
+})
+
+test('an account sees its rollouts, halts them, takes their changes back and resumes, and others do not', async () => {
+  const erin = await newTenant('erin.example')
+  const mallory = await fleet.newAccount()
+  await answers(second, erin, 200)
+  await settled(erin)
+  const rule = await erin.rule('deny', '127.0.0.1/32')
+  await answers(first, erin, 403)
+  const list = async (query = '') => (await erin.client('GET', `/rollouts${query}`)).body.rollouts
+  const [shown] = await list('?state=watching')
+  const { body: got } = await erin.client('GET', shown.uri)
+  assert.deepEqual(
+    got.nodes.map(({ name, has_changes }: { name: string; has_changes: boolean }) => [name, has_changes]),
+    [
+      ['edge-canary', true],
+      ['edge-later', false],
+    ],
+  )
+  assert.deepEqual(
+    got.changes.map(({ operation, resource_id }: Record<string, string>) => [operation, resource_id]),
+    [['ip_policy_rules.create', rule.id]],
+  )
+  for (const verb of ['halt', 'resume', 'release'])
+    assert.equal((await mallory('POST', `${shown.uri}/${verb}`, { reason: 'not mine' })).status, 404)
+  assert.equal((await mallory('GET', shown.uri)).status, 404)
+
+  const halted = await erin.client('POST', `${shown.uri}/halt`, { reason: 'logins fail' })
+  assert.deepEqual([halted.status, halted.body.state, halted.body.wave], [200, 'halted', null])
+  await answers(first, erin, 200)
+  const again = await erin.client('POST', `${shown.uri}/halt`, { reason: 'once more' })
+  assert.deepEqual([again.status, again.body.error_code], [409, 'ERR_ROLLOUT_STATE'])
+
+  const { body: draft } = await erin.client('POST', `${shown.uri}/revert`, {})
+  assert.equal((await erin.client('POST', `${draft.uri}/apply`, {})).status, 200)
+  assert.equal((await erin.client('POST', `${shown.uri}/resume`, { reason: 'reverted' })).body.state, 'watching')
+  await settled(erin)
+  for (const node of [first, second]) assert.equal(await status(node, erin), 200)
+  const { audit_events } = (await erin.client('GET', `/audit_events?resource_id=${shown.id}`)).body
+  assert.deepEqual(audit_events.map(({ operation }: { operation: string }) => operation).reverse(), [
+    'rollouts.start',
+    'rollouts.halt',
+    'rollouts.resume',
+    'rollouts.release',
+  ])
+})
+
+test('what was changed in a halted rollout says so', async () => {
+  const frank = await newTenant('frank.example')
+  await settled(frank)
+  await frank.client('PATCH', frank.edge.uri, { hostports: ['frank2.example:443'] })
+  const [rollout] = await poll(
+    () => open(frank),
+    ({ length }) => length === 1,
+  )
+  await command('halt', `${rollout?.id}`)
+  const { body } = await frank.client('GET', frank.edge.uri)
+  assert.equal(body.status.rollout.state, 'halted')
+  assert.equal(body.status.rollout.id, toId('ro', rollout?.public_id as Uuid))
+  assert.match(JSON.stringify(body.status), /a test/)
+  await command('release', `${rollout?.id}`)
+  await settled(frank)
+  const { body: after } = await frank.client('GET', frank.edge.uri)
+  assert.equal(after.status.rollout, undefined)
 })
 
 test('NATS lets a node read its own wave only', async () => {

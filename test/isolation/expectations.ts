@@ -16,6 +16,7 @@ import { certificateBody, certificateExpectations } from './certificates.ts'
 import { changeSetExpectations } from './change_sets.ts'
 import type { Expectation, Make } from './expectation.ts'
 import { id, make } from './make.ts'
+import { rolloutExpectations } from './rollouts.ts'
 
 const apiKey = make('/api_keys', () => ({ description: 'one' }))
 const user = make('/users', () => ({ name: 'one', email: `${randomUUID()}@example.com` }))
@@ -341,6 +342,7 @@ export const expectations: Record<string, Expectation> = {
 
   'edge_nodes.list': { admin: 200, member: 403 },
   'cells.list': { admin: 200, member: 200 },
+  ...rolloutExpectations(() => database ?? assert.fail('call writeTo() first')),
   'generations.get': { admin: 200, member: 200, path: async () => ({ generation: '1' }) },
 
   'caller.get': { admin: 200, member: 200 },

@@ -72,6 +72,7 @@ const besideOperations: Record<string, string[]> = {
   'ip-restrictions': ['release'],
   'ip-policies': ['prune'],
   'audit-events': ['export'],
+  rollouts: ['watch'],
   'edges https routes': ['list'],
 }
 

@@ -19,10 +19,11 @@ export const drafts = ['change_sets.create', 'change_sets.update', 'change_sets.
 const notGiven = ['dry_run', 'wait', 'confirm', 'allow_self_lockout', 'ignore_access_tests', 'break_glass']
 /** They are about a browser. */
 const sessions = ['dashboard_session', 'command_sign_in']
-/** The service refuses them in a change set: they have a secret in their request or response, or ask other machines. */
+/** The service refuses them in a change set: they have a secret in their request or response, ask other machines, or decide at once. */
 const notPlanned = [
   ...['api_keys.create', 'api_keys.rotate', 'tls_certificates.create', 'tls_certificates.update'],
   ...['webhook_destinations.create', 'webhook_destinations.rotate', 'webhook_destinations.test'],
+  ...['rollouts.halt', 'rollouts.resume', 'rollouts.release', 'rollouts.revert'],
   ...['reserved_domains.verify', 'audit_events.revert', ...asks],
 ]
 

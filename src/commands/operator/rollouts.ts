@@ -10,7 +10,7 @@ import {
   RolloutFault,
   resumeRollout,
   type StoredRollout,
-} from '../../publisher/waves/decide.ts'
+} from '../../operations/rollouts.ts'
 import { withDatabase } from '../database.ts'
 
 const shown = 100
@@ -73,6 +73,8 @@ function decision(verb: string, args: string[]): { id: number; reason: string } 
 
 const describe = (rollout: StoredRollout) => ({
   id: rollout.id,
+  // What the account knows it by.
+  public_id: toId('ro', rollout.public_id),
   cell: rollout.cell,
   account_id: toId('ac', rollout.account_id),
   account: rollout.account,

@@ -31,6 +31,7 @@ const groups: Record<string, string> = {
     'Certificates with their private keys, for the domains of the account. A private key is never returned.',
   edge_nodes: 'The machines that enforce restrictions and forward traffic.',
   cells: 'Sets of edge nodes. Each serves the accounts that the operator has placed in it.',
+  rollouts: 'Changes on their way through the waves of edge nodes: watched, halted or released.',
   generations: 'Which edge nodes have applied a change.',
   caller: 'The identity behind the API key.',
   dashboard_session: 'Sign in to the dashboard and out of it.',
@@ -39,7 +40,7 @@ const groups: Record<string, string> = {
   change_sets: 'Several changes that are previewed together and made in one transaction: all of them, or none.',
   approval_policy: 'Which changes need the approval of another admin before they are made.',
   audit_events: 'Who changed what, when and from where.',
-  alert_rules: 'What the account is told of: conditions under which an alert fires.',
+  alert_rules: 'Conditions under which an alert fires.',
   alerts: 'What fires now, and what did.',
   webhook_destinations: 'Endpoints that audit events are sent to, signed and in order.',
 }

@@ -1,11 +1,5 @@
-import {
-  type Evidence,
-  type Observed,
-  signalsOf,
-  type Thresholds,
-  type WatchedNode,
-  type WatchedRollout,
-} from './signals.ts'
+import type { Evidence } from '../../operations/rollouts.ts'
+import { type Observed, signalsOf, type Thresholds, type WatchedNode, type WatchedRollout } from './signals.ts'
 
 export type Verdict =
   | { readonly verdict: 'wait'; readonly why: string }

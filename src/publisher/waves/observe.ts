@@ -3,9 +3,9 @@ import type { Db } from '../../db/pool.ts'
 import { kindOf, type RecordKind } from '../../distribution/records.ts'
 import { type ErrorKind, errorKinds, figureOf } from '../../kernel/edge/traffic.ts'
 import { toId } from '../../kernel/ids.ts'
+import type { Answers, StoredRollout } from '../../operations/rollouts.ts'
 import type { Recent, RecentTraffic } from '../nodes/recent_traffic.ts'
-import type { StoredRollout } from './decide.ts'
-import type { Answers, Observed } from './signals.ts'
+import type { Observed } from './signals.ts'
 
 const backendKinds: ReadonlySet<string> = new Set<RecordKind>(['backend', 'weighted', 'failover', 'response'])
 
@@ -34,7 +34,7 @@ export async function observe(
 }
 
 /**
- * Of each edge and route that the changes touch. An HTTPS edge counts as a whole too: a new route may take the requests of
+ * Counts of each edge and route that the changes touch. An HTTPS edge counts as a whole too: a new route may take the requests of
  * another. A backend may be used by any of them.
  */
 function answersOf(

@@ -42,8 +42,8 @@ export type Joining = {
 }
 
 /** Reach all waves at once. A certificate that was held would stay encrypted to a key that a revoked node knows. */
-const kindsWithoutWaves: ReadonlySet<string> = new Set(['certificate', 'recipient', 'challenge', 'placement'])
-export const goesThroughWaves = (key: RecordKey): boolean => !kindsWithoutWaves.has(kindOf(key))
+export const kindsWithoutWaves: readonly string[] = ['certificate', 'recipient', 'challenge', 'placement']
+export const goesThroughWaves = (key: RecordKey): boolean => !kindsWithoutWaves.includes(kindOf(key))
 
 /**
  * Which rollouts take in the changes that a batch may contain. A record may be sent with newer contents than its row of the

@@ -1,3 +1,5 @@
+import type { Answers, Evidence } from '../../operations/rollouts.ts'
+
 /** A rollout as far as the database knows it. */
 export type WatchedRollout = {
   /** The last wave that has it. */
@@ -34,27 +36,6 @@ export type WatchedNode = {
   /** From when on we know what it answers. Undefined if it does not count that. */
   readonly heardSince?: number | undefined
 }
-
-/** What nodes that have a rollout say of it that nodes did not say before. Kept with the rollout and shown to people. */
-export type Evidence = {
-  readonly signal: 'record' | 'proxy' | 'difference' | 'addresses' | 'answers'
-  /** Several are separated by commas. */
-  readonly node: string
-  readonly reason: string
-  /** The record that it refused. */
-  readonly key?: string
-  /** The edge or route. */
-  readonly target?: string
-  /** Some of those that it refuses now, of those it had let in lately. */
-  readonly addresses?: readonly string[]
-  readonly refused?: number
-  readonly let_in?: number
-  /** On these nodes before and since they have the changes, and since then on nodes that do not have them. */
-  readonly before?: Answers
-  readonly since?: Answers
-  readonly elsewhere?: Answers
-}
-export type Answers = { readonly requests: number; readonly failed: number }
 
 /** What is known of the traffic of the rollout's account on the nodes that have it. */
 export type Observed = {

@@ -1,13 +1,15 @@
 import { type Db, many, one, run } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
 import type { RecordKey } from '../../distribution/records.ts'
-import type { Uuid } from '../../kernel/ids.ts'
+import { newId, newUuid, toId, type Uuid } from '../../kernel/ids.ts'
 import type { Cell } from '../../operations/placement.ts'
 import type { HeldRecords, Holding } from '../database.ts'
 import {
   type Contents,
   goesThroughWaves,
   type HeldKey,
+  type Joining,
+  kindsWithoutWaves,
   type OpenRollout,
   type Previous,
   type Unassigned,
@@ -61,6 +63,13 @@ const toOpenRollout = ({ id, account_id, reached, open_until, keys }: RolloutRow
   keys: new Set(keys),
 })
 
+/** The event with which the account learns of a rollout that begins. */
+const startOf = ({ accountId, since }: Joining, { name }: Cell) => {
+  const publicId = newUuid()
+  const after = { cell: name, state: 'watching', generation: since }
+  return { accountId, publicId, event: newUuid(), operation: newId('op'), id: toId('ro', publicId), after }
+}
+
 /** One statement: the session is used by the publishers of other cells and waves too. */
 export async function holdRecords(
   db: Db,
@@ -71,11 +80,13 @@ export async function holdRecords(
     joining.filter(({ rollout }) => rollout !== undefined),
     joining.filter(({ rollout }) => rollout === undefined),
   ]
+  const starts = made.map((each) => startOf(each, cell))
   const held = joining.flatMap(({ rollout, accountId, keys }) => keys.map((key) => ({ rollout, accountId, key })))
   const { done } = await one<{ done: number }>(
     db,
     sql`
-    with state as (
+    with before as (select classified from publisher_state where cell_id = ${cell.id}),
+    state as (
       update publisher_state set classified = greatest(classified, ${settled})
       where cell_id = ${cell.id} and rollouts_version = ${version} returning cell_id
     ),
@@ -87,11 +98,31 @@ export async function holdRecords(
       where r.id = g.id
     ),
     made as (
-      insert into rollouts (cell_id, account_id, since, open_until)
+      insert into rollouts (cell_id, account_id, since, open_until, public_id)
       select state.cell_id, m.* from state, unnest(
         ${made.map(({ accountId }) => accountId)}::uuid[], ${made.map(({ since }) => since)}::bigint[],
-        ${made.map(({ openUntil }) => openUntil)}::bigint[]) as m
+        ${made.map(({ openUntil }) => openUntil)}::bigint[], ${starts.map(({ publicId }) => publicId)}::uuid[]) as m
       returning id, account_id
+    ),
+    told as (
+      insert into audit_events (account_id, id, operation, operation_id, resource_id, after)
+      select e.account_id, e.id, 'rollouts.start', e.operation_id, e.resource_id, e.after::jsonb from state, unnest(
+        ${starts.map(({ accountId }) => accountId)}::uuid[], ${starts.map(({ event }) => event)}::uuid[],
+        ${starts.map(({ operation }) => operation)}::text[], ${starts.map(({ id }) => id)}::text[],
+        ${starts.map(({ after }) => JSON.stringify(after))}::text[]
+      ) as e (account_id, id, operation_id, resource_id, after)
+    ),
+    changed as (
+      insert into rollout_changes (rollout_id, operation_id)
+      select distinct coalesce(j.rollout, made.id), o.operation_id
+      from state cross join before cross join unnest(
+        ${joining.map(({ rollout }) => rollout ?? null)}::bigint[], ${joining.map(({ accountId }) => accountId)}::uuid[],
+        ${joining.map(({ openUntil }) => openUntil)}::bigint[]
+      ) as j (rollout, account_id, open_until) left join made on made.account_id = j.account_id
+        join outbox o on o.account_id = j.account_id and o.generation > before.classified and o.generation <= j.open_until
+          and o.cell_id is null and o.operation_id is not null
+          and split_part(o.key, '.', 1) <> all(${kindsWithoutWaves}::text[])
+      on conflict do nothing
     ),
     kept as (
       insert into held_records (rollout_id, key, contents)

@@ -3,8 +3,15 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Cell } from '../../operations/placement.ts'
+import {
+  haltRollout,
+  noteApplied,
+  openRollouts,
+  RolloutFault,
+  releaseRollout,
+  type StoredRollout,
+} from '../../operations/rollouts.ts'
 import type { RecentTraffic } from '../nodes/recent_traffic.ts'
-import { haltRollout, noteApplied, openRollouts, RolloutFault, releaseRollout, type StoredRollout } from './decide.ts'
 import { judge, type Verdict } from './judge.ts'
 import { observe } from './observe.ts'
 import type { WatchedRollout } from './signals.ts'

@@ -4,8 +4,10 @@ import { notFound, Refusal } from '../../kernel/errors.ts'
 import { type Id, toUuid } from '../../kernel/ids.ts'
 import { createRoute } from '../../operations/change_routes.ts'
 import { type AuditedEvent, findAuditEvents } from '../audit_events/store.ts'
+import { eventsOf, findRollout } from '../rollouts/store.ts'
 import { draftOfRevert } from './revert.ts'
 import { changeSets, sentBy, whole } from './routes.ts'
+import { maxChanges } from './schema.ts'
 import { type ChangeSetRow, findChangeSet, insertChangeSet, isOpen } from './store.ts'
 
 type Request<Target> = Handling<{ readonly id: Target }, object, unknown>
@@ -16,14 +18,14 @@ const forApproval = async <Draft extends { changes: readonly PlannedChange[] }>(
 ) => ({ ...draft, ...(await sentBy(request, draft.changes)) })
 
 /** POST of a draft that undoes what the path names. */
-const revertRoute = <Kind extends 'ev' | 'chs'>(
+const revertRoute = <Kind extends 'ev' | 'chs' | 'ro'>(
   kind: Kind,
   {
     name,
     summary,
     eventsOf,
   }: {
-    readonly name: 'audit_events' | 'change_sets'
+    readonly name: 'audit_events' | 'change_sets' | 'rollouts'
     readonly summary: string
     readonly eventsOf: (request: Request<Id<Kind>>) => Promise<AuditedEvent[]>
   },
@@ -69,6 +71,21 @@ export const revertRoutes = [
       const events = canBeUndone(row) ? await findAuditEvents(db, caller, ids) : []
       if (events.length > 0 && events.length === ids.length) return events
       throw new Refusal('ERR_NOT_REVERSIBLE', whyNot[row.state])
+    },
+  }),
+  revertRoute('ro', {
+    name: 'rollouts',
+    summary: 'Create the change set that undoes all changes of a rollout. Nothing is changed until it is applied',
+    async eventsOf({ db, caller, params }) {
+      const row = await findRollout(db, caller, params.id, false)
+      if (!row) throw notFound('ro')
+      // One more than a change set can have, so that it says so.
+      const events = await eventsOf(db, row, maxChanges + 1)
+      if (events.length > 0) return events.reverse()
+      throw new Refusal(
+        'ERR_NOT_REVERSIBLE',
+        'The audit events of this rollout are past their retention, or it has none.',
+      )
     },
   }),
 ]

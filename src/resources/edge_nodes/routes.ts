@@ -9,6 +9,9 @@ import { Closed, type Static, Timestamp, TimestampOrNull } from '../../http/wire
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { EdgeNode as KnownNode } from '../../kernel/edge/edge_nodes.ts'
 import { generationsOf, settledGeneration } from '../../operations/outbox.ts'
+import { Rollout } from '../rollouts/schema.ts'
+import { rolloutsOf } from '../rollouts/store.ts'
+import { toRollout } from '../rollouts/view.ts'
 import { acceptedNodeKeys, joinTimes, ownNodes } from './store.ts'
 
 const Refusal = Closed(
@@ -114,6 +117,10 @@ const Generation = Closed(
       description:
         'Records of this generation that the control plane cannot send to edge nodes, and why. No node has applied the change then.',
     }),
+    rollouts: Type.Array(Rollout, {
+      description:
+        'The rollouts that the change is part of, one for each cell whose nodes get it in waves. Until they are released, the nodes above are those that have to have it by now, and not all.',
+    }),
   },
   { title: 'Generation' },
 )
@@ -200,7 +207,7 @@ export const edgeNodeRoutes = [
     success: 200,
     response: Generation,
     access: 'anyone',
-    async handle({ db, caller, edges, params }) {
+    async handle({ db, caller, edges, params, uri }) {
       const generation = Number(params.generation)
       const { live, applied, behind, withheld } = await edges.status(generation, caller.accountId)
       const own = await generationsOf(db, caller, [generation])
@@ -212,6 +219,7 @@ export const edgeNodeRoutes = [
           behind: behind.map(({ node }) => node),
           refusals: own.has(generation) ? refusedAt(await ownNodes(db, caller, edges.all()), generation) : [],
           withheld: own.has(generation) ? withheld : [],
+          rollouts: (await rolloutsOf(db, caller, generation)).map((row) => toRollout(row, uri)),
         },
       }
     },
