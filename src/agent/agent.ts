@@ -87,9 +87,8 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
     /** Plans everything that is on disk, for the proxy to start with. */
     async load(): Promise<Iterable<Entry>> {
       const prepared = await preparation.prepare({ [Symbol.iterator]: () => known.values() })
-      const { complete } = step.position()
-      if (!complete) sayWaiting(log, intake.state())
-      return enforcement.load(prepared, complete)
+      if (!step.position().complete) sayWaiting(log, intake.state())
+      return enforcement.load(prepared, step.position().complete)
     },
     /** Once the proxy runs: what it serves for names becomes what the records say. */
     async loadCertificates(): Promise<void> {
