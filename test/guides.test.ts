@@ -38,7 +38,17 @@ const guides = (
   )
 ).filter(({ commands }) => commands.length > 0)
 // Before the first test: those that come after an await at this level may be too late for the runner.
-const plane = await startControlPlane({ after })
+const plane = await startControlPlane(
+  { after },
+  // Nothing is sent: docs/guides/alerts.md creates a destination for e-mail.
+  {
+    env: {
+      GATEHOUSE_SMTP_URL: 'smtp://127.0.0.1:9',
+      GATEHOUSE_SMTP_FROM: 'alerts@example.org',
+      GATEHOUSE_SMTP_RECIPIENTS: '*',
+    },
+  },
+)
 
 /** Output, settings and configuration: shown, and not typed by a reader either. */
 const shown = ['text', 'json', 'yaml', 'hcl', 'ini']

@@ -26,7 +26,7 @@ test('the test finds routes with fields', () => {
     withoutFields.map(({ operation }) => operation),
     [
       ...['reserved_domains.verify', 'change_sets.preview', 'change_sets.confirm', 'change_sets.withdraw'],
-      ...['rollouts.revert', 'audit_events.revert', 'change_sets.revert', 'webhook_destinations.test'],
+      ...['audit_events.revert', 'change_sets.revert', 'rollouts.revert', 'webhook_destinations.test'],
       'alert_rules.test',
     ],
   )

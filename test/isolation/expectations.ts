@@ -94,6 +94,7 @@ export const makers: Partial<Record<IdPrefix, Make>> = {
   edgtcp: tcpEdge,
   edghts: httpsEdge,
   rd: reservedDomain,
+  whd: webhook,
   edghtsrt: async (as) => (await route(as)).id,
 }
 

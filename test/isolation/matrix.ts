@@ -132,7 +132,14 @@ function malformedUuids(): string[] {
 }
 
 /** That a key was used, from where, and what rules decided: written by itself a moment after any call. */
-export const writtenLater = ['api_key_uses', 'seen_addresses', 'address_outcomes', 'ip_rule_hits', 'ip_rule_hit_days']
+export const writtenLater = [
+  'api_key_uses',
+  'seen_addresses',
+  'address_outcomes',
+  'ip_rule_hits',
+  'ip_rule_hit_days',
+  'alert_turns',
+]
 /** Written by themselves, too, a moment after the refusal. */
 const notAFailedSignIn = `where operation <> 'sign_in.failed'`
 

@@ -64,7 +64,6 @@ const fields = {
       type: ['number', 'null'],
       minimum: 0.1,
       maximum: 100,
-      examples: [5],
       description:
         'With kind errors: fire when more than this share of the requests failed at the edge or at the backend. Requests that clients gave up do not count. Null stands for 5.',
     }),
@@ -74,7 +73,6 @@ const fields = {
       type: ['integer', 'null'],
       minimum: 1,
       maximum: 60,
-      examples: [10],
       description:
         'With kind errors: of the requests of how many minutes. Fewer than 20 decide nothing. Null stands for 5.',
     }),
