@@ -21,7 +21,7 @@ import { startReceiver } from '../webhooks/receiver.ts'
 
 const fleet = await startFleet(
   { after },
-  { ...webhookEnv, GATEHOUSE_ALERT_INTERVAL_SECONDS: '1', GATEHOUSE_ALERT_RESOLVE_SECONDS: '3' },
+  { ...webhookEnv, GATEHOUSE_ALERT_INTERVAL_SECONDS: '1', GATEHOUSE_ALERT_RESOLVE_SECONDS: '6' },
 )
 const { db, report } = fleet
 

@@ -16,7 +16,7 @@ export async function startMailServer(scope: Scope, certificate?: NewCertificate
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket)).on('error', () => {})
     if (state.greets) socket.write('220 mail.test\r\n')
-    void talk(socket, false)
+    talk(socket, false).catch(() => {})
   })
 
   async function talk(socket: Socket, isEncrypted: boolean): Promise<void> {
@@ -42,7 +42,7 @@ export async function startMailServer(scope: Scope, certificate?: NewCertificate
         })
         const secure = new TLSSocket(socket, { isServer: true, secureContext })
         secure.on('error', () => {})
-        void talk(secure, true)
+        talk(secure, true).catch(() => {})
         return
       } else if (line.startsWith('AUTH PLAIN ')) {
         mail.user = Buffer.from(line.slice(11), 'base64').toString().split('\0').slice(1).join(':')

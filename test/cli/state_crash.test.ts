@@ -112,6 +112,8 @@ test('a sync killed at any moment has made all changes or none, and reaches the 
     const drafts = (await account('GET', '/change_sets?state=draft')).body.change_sets
     assert.deepEqual(drafts, [], 'the draft of the run that was killed was used, not left')
   }
+  // Other tests use the hostports.
+  await mine.ok(toEmpty)
 })
 
 test('when the answer is lost, the command finds out whether the changes were made', async () => {
@@ -141,7 +143,7 @@ test('when the answer is lost, the command finds out whether the changes were ma
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const GATEHOUSE_URL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const ended = await mine(['state', 'apply', file, '--timeout', '2'], {
+    const ended = await mine(['state', 'apply', file, '--timeout', '10'], {
       env: { GATEHOUSE_URL },
     })
     server.closeAllConnections()

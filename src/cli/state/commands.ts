@@ -43,8 +43,8 @@ FILE can be - for standard input. With apply and sync, it can be a plan of 'diff
   --confirm             with apply and sync: make the change even if it is unusually large
   --allow-self-lockout  continue even if this blocks your own address from the API
   --ignore-access-tests continue even if this breaks access tests; only for admins
-  --one-by-one          with apply and sync: make each change by itself, for a file that is too large
-                        to be applied as a whole; a run that fails leaves what it has done
+  --one-by-one          with apply and sync: make each change by itself, for a file that is too
+                        large to be applied as a whole; a run that fails leaves what it has done
   --wait applied        wait until every live edge node has applied the changes, for at most
                         --timeout SECONDS
   --min-nodes N         with --wait applied: how many nodes must be live and have them; default 1

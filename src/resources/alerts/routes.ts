@@ -66,22 +66,18 @@ async function checked(tx: Db, caller: Caller, kind: Condition, sent: Sent): Pro
   if (!(await hasWatched(tx, caller, resource_id)))
     throw invalidField('resource_id', `must be ${prefixes.map(oneOf).join(' or ')} of this account`)
 }
-const thresholds = (kind: Condition, { percent, window_minutes }: Sent) =>
-  kind === 'errors'
-    ? { percent: percent ?? 5, window_minutes: window_minutes ?? 5 }
-    : { percent: null, window_minutes: null }
 
 export const alertRoutes = [
   createRoute(rules, {
     access: 'admin',
     body: AlertRuleCreate,
     async insert(tx, { caller, body }) {
-      const { kind, resource_id = null, for_seconds = 60, enabled = true, silenced_until = null } = body
+      const { kind, resource_id = null, percent = null, window_minutes = null } = body
+      const { for_seconds = 60, enabled = true, silenced_until = null } = body
       await checked(tx, caller, kind, body as Sent)
       return insertRule(tx, caller, {
         ...newAnnotations(body),
-        ...{ kind, resource_id, for_seconds, enabled, silenced_until },
-        ...thresholds(kind, body),
+        ...{ kind, resource_id, percent, window_minutes, for_seconds, enabled, silenced_until },
       })
     },
   }),
@@ -92,8 +88,7 @@ export const alertRoutes = [
     body: AlertRuleUpdate,
     async apply(tx, { caller, body: { id: _, ...sent } }, before) {
       await checked(tx, caller, before.kind, sent as Sent)
-      const after = { ...before, ...sent, ...patchedAnnotations(before, sent) }
-      return updateRule(tx, caller, before.id, { ...after, ...thresholds(before.kind, after) })
+      return updateRule(tx, caller, before.id, { ...before, ...sent, ...patchedAnnotations(before, sent) })
     },
   }),
   actionRoute(rules, {

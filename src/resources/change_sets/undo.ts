@@ -52,6 +52,11 @@ export const irreversible: Readonly<Record<string, string>> = {
   'approval_policy.replace': 'Send the former kinds again with PUT /approval_policy.',
   'change_sets.revert': 'Delete the draft with DELETE /change_sets/{id}.',
   'audit_events.revert': 'Delete the draft with DELETE /change_sets/{id}.',
+  'rollouts.halt': 'Resume the rollout with POST /rollouts/{id}/resume.',
+  'rollouts.resume':
+    'Halt it again with POST /rollouts/{id}/halt, or undo its changes with POST /rollouts/{id}/revert.',
+  'rollouts.release': 'Undo its changes with POST /rollouts/{id}/revert.',
+  'rollouts.revert': 'Delete the draft with DELETE /change_sets/{id}.',
   'webhook_destinations.delete': lostToken,
   'webhook_destinations.rotate': 'The former secret is kept nowhere. Rotate it again to end the new one.',
   'webhook_destinations.test': noChange,
