@@ -54,3 +54,8 @@ export function MoreMenu({ label, groups, className = 'more', placement, childre
     </>
   )
 }
+
+/** In the header of a page: what can be done with the thing that it is about, besides what has a button. */
+export const PageMenu = ({ groups }: Pick<Props, 'groups'>) => (
+  <MoreMenu label="More actions" className="button plain icon-only" groups={groups} />
+)

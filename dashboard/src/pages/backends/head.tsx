@@ -2,7 +2,7 @@ import { useState } from 'react'
 import { useNavigate } from 'react-router'
 import { Button } from '../../ui/button.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
-import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { StatusBadge } from '../../ui/status.tsx'
 import { DeleteGroup, GroupForm } from '../edges/backend_groups.tsx'
@@ -40,9 +40,7 @@ export function BackendHead({ backend, uses }: Props) {
             Add server
           </Button>
         )}
-        <MoreMenu
-          label="More actions"
-          className="button plain icon-only"
+        <PageMenu
           groups={() => [
             {
               entries: [

@@ -6,7 +6,7 @@ import { queries } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
-import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Section } from '../../ui/section.tsx'
 import { History } from '../audit/history.tsx'
@@ -30,9 +30,7 @@ export function CertificateDetail({ id }: { id: string }) {
         <Button kind="primary" onPress={() => setOpen('replace')}>
           Replace
         </Button>
-        <MoreMenu
-          label="More actions"
-          className="button plain icon-only"
+        <PageMenu
           groups={() => [
             {
               entries: [

@@ -7,7 +7,7 @@ import { TrialImpact } from '../../change_impact.tsx'
 import { Badge } from '../../ui/badge.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
-import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Describe } from '../describe.tsx'
 import { EditCells, ServedBy, useChoiceOfCells } from './cells.tsx'
@@ -52,9 +52,7 @@ export function EdgeHead({ kind, edge, status, children }: Props & { status?: Re
         }
       >
         {children}
-        <MoreMenu
-          label="More actions"
-          className="button plain icon-only"
+        <PageMenu
           groups={() => [
             {
               entries: [

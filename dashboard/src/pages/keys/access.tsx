@@ -85,7 +85,6 @@ type Props = { values: AccessValues; onPreset: (preset: Preset) => void; onScope
 /** What a key may call: usual scopes or typed ones, and the operations that they come to. */
 export function AccessFields({ values, onPreset, onScopes }: Props) {
   const scopes = scopesOf(values)
-  const allowed = allowedBy(scopes)
   return (
     <>
       <CardChoice label="Access" name="scopes" value={values.preset} onChange={onPreset} options={presets} />
@@ -101,18 +100,25 @@ export function AccessFields({ values, onPreset, onScopes }: Props) {
           hint="Operation ids and patterns, separated by spaces."
         />
       )}
-      <details className="allows">
-        <summary>
-          Allows {allowed.length} of {operations.length} operations
-        </summary>
-        <ul className="operations">
-          {allowed.map(({ id, summary }) => (
-            <li key={id}>
-              <span className="mono">{id}</span> <span className="soft">{summary}</span>
-            </li>
-          ))}
-        </ul>
-      </details>
+      <AllowedOperations scopes={scopes} />
     </>
+  )
+}
+
+export function AllowedOperations({ scopes }: { scopes: readonly string[] }) {
+  const allowed = allowedBy(scopes)
+  return (
+    <details className="allows">
+      <summary>
+        Allows {allowed.length} of {operations.length} operations
+      </summary>
+      <ul className="operations">
+        {allowed.map(({ id, summary }) => (
+          <li key={id}>
+            <span className="mono">{id}</span> <span className="soft">{summary}</span>
+          </li>
+        ))}
+      </ul>
+    </details>
   )
 }

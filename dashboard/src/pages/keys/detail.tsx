@@ -1,21 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { Link, useNavigate } from 'react-router'
-import { matches } from '../../../../src/kernel/scopes.ts'
 import { $api } from '../../api/client.ts'
 import { usePeople } from '../../api/people.ts'
 import { queries } from '../../api/queries.ts'
-import { operations } from '../../generated/operations.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
-import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { ChangeList } from '../audit/list.tsx'
-import { Access } from './access.tsx'
+import { Access, AllowedOperations } from './access.tsx'
 import { Expiry } from './columns.tsx'
 import { DeleteKey } from './delete.tsx'
 import { EditKey } from './edit.tsx'
@@ -68,9 +66,7 @@ function Head({ id, apiKey }: { id: string; apiKey: ApiKey | undefined }) {
             <Button kind="primary" onPress={() => setOpen('edit')}>
               Edit key
             </Button>
-            <MoreMenu
-              label="More actions"
-              className="button plain icon-only"
+            <PageMenu
               groups={() => [
                 {
                   entries: [{ label: 'Delete key…', icon: 'trash', isDanger: true, onAction: () => setOpen('delete') }],
@@ -98,7 +94,6 @@ function Head({ id, apiKey }: { id: string; apiKey: ApiKey | undefined }) {
 
 function Facts({ apiKey }: { apiKey: ApiKey }) {
   const { owner_id, scopes, allowed_cidrs, created_at, created_by_key_id, rotated_at, previous_token } = apiKey
-  const allowed = operations.filter(({ id }) => scopes.some((scope) => matches(scope, id)))
   return (
     <>
       <Section title="What it may do">
@@ -116,18 +111,7 @@ function Facts({ apiKey }: { apiKey: ApiKey }) {
             <Expiry apiKey={apiKey} />
           </Fact>
         </dl>
-        <details className="allows">
-          <summary>
-            Allows {allowed.length} of {operations.length} operations
-          </summary>
-          <ul className="operations">
-            {allowed.map(({ id, summary }) => (
-              <li key={id}>
-                <span className="mono">{id}</span> <span className="soft">{summary}</span>
-              </li>
-            ))}
-          </ul>
-        </details>
+        <AllowedOperations scopes={scopes} />
       </Section>
       <Section title="Use">
         <dl className="facts">

@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
-import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Section } from '../../ui/section.tsx'
 import { State } from '../../ui/state.tsx'
@@ -54,9 +54,7 @@ export function PersonDetail({ person, isAdmin }: Props) {
                 Create key
               </Button>
             )}
-            <MoreMenu
-              label="More actions"
-              className="button plain icon-only"
+            <PageMenu
               groups={() => [
                 {
                   entries: [

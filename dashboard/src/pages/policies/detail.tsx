@@ -17,7 +17,7 @@ import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
-import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { useUnsaved } from '../../ui/unsaved.tsx'
@@ -78,9 +78,7 @@ export function PolicyDetail({ id }: { id: string }) {
         <Button kind="primary" icon="plus" onPress={() => setOpen('add')}>
           Add rule
         </Button>
-        <MoreMenu
-          label="More actions"
-          className="button plain icon-only"
+        <PageMenu
           groups={() => [
             {
               entries: [

@@ -5,7 +5,7 @@ import { useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
-import { MoreMenu } from '../../ui/more_menu.tsx'
+import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
@@ -48,9 +48,7 @@ export function WebhookDetail({ id }: { id: string }) {
         <Button onPress={() => act(() => answerOf(api.POST('/webhook_destinations/{id}/test', { ...path, body: {} })))}>
           Send test event
         </Button>
-        <MoreMenu
-          label="More actions"
-          className="button plain icon-only"
+        <PageMenu
           groups={() => [
             {
               entries: [
