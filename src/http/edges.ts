@@ -14,7 +14,7 @@ export type WatchFilter = {
 
 /** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
 export type EdgeView = {
-  all: () => EdgeNode[]
+  all: () => readonly EdgeNode[]
   /** Whether this process hears from nodes. Without edges there is nothing to hear, and true. */
   isConnected: () => boolean
   /** Tells about the nodes that serve the account. */

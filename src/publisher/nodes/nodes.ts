@@ -8,6 +8,8 @@ import type { EdgeNode, NodeStatus } from '../../kernel/edge/edge_nodes.ts'
 export const liveForMs = 10_000
 /** How often a waiting request looks whether the nodes that it waits for are still alive. */
 const lookForDeadMs = 1_000
+/** Requests that waited for the same change end together. How nodes are, they read once. */
+const listedForMs = 10
 /** Dead nodes are shown for a while, so that one sees that they are. */
 const rememberedForMs = 24 * 60 * 60 * 1_000
 
@@ -18,7 +20,7 @@ export type CellNames = ReadonlySet<string>
 
 /** What every process knows of the edge nodes, from their own reports. */
 export type EdgeNodes = {
-  all: () => EdgeNode[]
+  all: () => readonly EdgeNode[]
   /** Who has applied a generation, of the nodes of these cells that are alive. */
   status: (generation: number, cells: CellNames) => NodeStatus
   /** Resolves when every live node of these cells has applied it, or when the time is over. */
@@ -38,7 +40,9 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
   function set(node: KnownNode): void {
     if (!nodes.has(node.node)) isInOrder = false
     nodes.set(node.node, node)
+    listed = undefined
   }
+  let listed: { at: number; all: readonly EdgeNode[] } | undefined
   let later: ReadonlySet<string> = new Set()
   const listeners: ReportListener[] = []
   const waiting = new Set<Waiter>()
@@ -55,12 +59,17 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     for (const waiter of waiting) waiter.reported(node)
   }
 
-  const all = (): EdgeNode[] => {
+  const all = (): readonly EdgeNode[] => {
     const now = clock()
+    if (listed && Math.abs(now - listed.at) < listedForMs) return listed.all
     for (const [name, { lastSeenAt }] of nodes) if (now - lastSeenAt > rememberedForMs) nodes.delete(name)
     if (!isInOrder) nodes = new Map([...nodes].sort(([a], [b]) => (a < b ? -1 : 1)))
     isInOrder = true
-    return [...nodes.values()].map((node) => ({ ...node, live: now - node.lastSeenAt <= liveForMs }))
+    listed = {
+      at: now,
+      all: [...nodes.values()].map((node) => ({ ...node, live: now - node.lastSeenAt <= liveForMs })),
+    }
+    return listed.all
   }
   const isAsked = (node: KnownNode, cells: CellNames) => cells.has(node.cell) && !later.has(node.node)
   const status = (generation: number, cells: CellNames): NodeStatus => {

@@ -32,7 +32,11 @@ export async function keptNodes(db: Db, { accountId }: Pick<Caller, 'accountId'>
 }
 
 /** The nodes that serve the account. */
-export async function ownNodes(db: Db, { accountId }: Pick<Caller, 'accountId'>, all: EdgeNode[]): Promise<EdgeNode[]> {
+export async function ownNodes(
+  db: Db,
+  { accountId }: Pick<Caller, 'accountId'>,
+  all: readonly EdgeNode[],
+): Promise<EdgeNode[]> {
   const own = new Set((await cellsOf(db, accountId)).map(({ name }) => name))
   return all.filter(({ cell }) => own.has(cell))
 }
