@@ -9,6 +9,7 @@ import {
   recordKinds,
 } from '../distribution/records.ts'
 import { isGeneration, isRecordKey } from '../distribution/validate.ts'
+import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
 import { firstUuidOf, type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
 import { isForged, removeGarbage } from './bucket/garbage.ts'
 import type { LiveComparison } from './bucket/live_records.ts'
@@ -28,6 +29,8 @@ import type { Compiled } from './records/compile.ts'
 
 /** Differences that share a generation, and so a transaction: the publisher reads a generation whole. */
 const enqueuedAtOnce = 1_000
+/** Between two other things of the process: some 2 ms. */
+const lookedAtOnce = 5_000
 
 /**
  * Compares the bucket with the database and puts records that differ, are missing or should be gone into the outbox, to be
@@ -137,8 +140,11 @@ async function findMissing(
   heldBack: HeldBack,
 ): Promise<Map<RecordKey, Id<'ac'>>> {
   const missing = new Map<RecordKey, Fingerprint>()
-  for (const [key, found] of kept)
+  let looked = 0
+  for (const [key, found] of kept) {
     if (isRecordKey(key) && found && found.value !== null) missing.set(key as RecordKey, found)
+    if (++looked % lookedAtOnce === 0) await yieldToEventLoop()
+  }
   const present = new Map<Id<'ac'>, number>()
   for (const kind of Object.keys(recordKinds) as RecordKind[])
     for await (const page of database.living(kind))

@@ -38,3 +38,18 @@ test('a comparison replaces what was believed, except for what was sent during i
   live.sent('found', undefined)
   assert.equal(live.digest(), digestOf(['same', 1], ['changed', 2], ['new', 3]))
 })
+
+test('the end of a comparison costs little, however many records were found', () => {
+  const comparison = createLiveRecords().beginComparison()
+  const measured = (work: () => void) => {
+    const before = process.threadCpuUsage()
+    work()
+    const { user, system } = process.threadCpuUsage(before)
+    return user + system
+  }
+  const finding = measured(() => {
+    for (let n = 0; n < 20_000; n++) comparison.found(`key ${n}`, n)
+  })
+  const ending = measured(comparison.end)
+  assert.ok(ending < finding / 5, `${ending} µs, and ${finding} for finding them`)
+})

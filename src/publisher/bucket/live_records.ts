@@ -31,15 +31,19 @@ export function createLiveRecords() {
     /** Call it before the bucket is read. Records sent until `end` win over what was found. */
     beginComparison(): LiveComparison {
       const found = new Map<string, number>()
+      const setOfFound = createLiveSet()
       const sent = new Map<string, number | undefined>()
       sentMeanwhile = sent
       return {
         isSent: (key, generation) => generations.has(key) && generations.get(key) !== generation,
-        found: (key, generation) => void found.set(key, generation),
+        // Counted here, a page at a time: at the end, all of them would hold up the process for a third of a second for each 100,000.
+        found(key, generation) {
+          found.set(key, generation)
+          setOfFound.add(key, generation)
+        },
         end() {
           generations = found
-          set = createLiveSet()
-          for (const [key, generation] of found) set.add(key, generation)
+          set = setOfFound
           for (const [key, generation] of sent) put(key, generation)
           sentMeanwhile = undefined
         },
