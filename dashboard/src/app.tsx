@@ -49,7 +49,7 @@ export const createRouter = () =>
   )
 
 function App() {
-  const caller = $api.useQuery('get', '/caller', {}, { staleTime: 60_000 })
+  const caller = $api.useQuery('get', '/caller')
   const page = useMatches().at(-1)?.handle as Page | undefined
   const ended = caller.error instanceof Problem && caller.error.status === 401
   const isSignedIn = caller.data !== undefined && !ended

@@ -38,6 +38,9 @@ const client = new QueryClient({
   },
 })
 
+// Every part of a page asks who is signed in.
+client.setQueryDefaults(['get', '/caller'], { staleTime: 60_000 })
+
 const root = document.getElementById('root')
 if (root)
   createRoot(root).render(

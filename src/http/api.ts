@@ -3,9 +3,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../kernel/errors.ts'
 import type { Id } from '../kernel/ids.ts'
 import { answer, enter } from './answer.ts'
-import { type Incoming, type PreparedRoute, prepareAll } from './handling.ts'
+import type { Incoming, PreparedRoute } from './handling.ts'
 import { suggestPath } from './input/paths.ts'
 import { isUnchanged } from './preconditions.ts'
+import { noSuchPath } from './refusals.ts'
 import type { Method, Route } from './route.ts'
 import { send, sendResult, sendStream } from './send.ts'
 import type { Service } from './service.ts'
@@ -13,10 +14,14 @@ import type { Service } from './service.ts'
 type Request = FastifyRequest<{ Params: Record<string, string>; Querystring: Record<string, unknown> }>
 
 /** Every operation at its path, and 405 for the other methods of that path. */
-export function serveRoutes(app: FastifyInstance, service: Service, routes: readonly Route[]): void {
+export function serveRoutes(
+  app: FastifyInstance,
+  service: Service,
+  routes: readonly Route[],
+  prepared: Incoming['routes'],
+): void {
   // Fastify reads no body: it would look at the content type before the role and the query. `answer` reads it in its turn.
   for (const method of METHODS) app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
-  const prepared = prepareAll(routes)
   for (const route of prepared.values()) serveRoute(app, service, route, prepared)
   const used = [...new Set(routes.flatMap(methodsOf))]
   for (const [path, methods] of methodsByPath(routes)) refuseOtherMethods(app, path, methods, used)
@@ -97,13 +102,6 @@ function refuseMethod(reply: FastifyReply, methods: readonly string[]): never {
   reply.header('Allow', allowed)
   throw new Refusal('ERR_METHOD_NOT_ALLOWED', `This path supports only ${allowed}.`)
 }
-
-const noSuchPath = (suggestion?: string): Refusal =>
-  new Refusal(
-    'ERR_ROUTE_NOT_FOUND',
-    suggestion ? `No operation has this path. Use ${suggestion}.` : 'No operation has this path.',
-    suggestion ? { details: { suggestion } } : {},
-  )
 
 /** The router lets a parameter be empty: `/api_keys/` would be a key without an id. */
 function refuseEmptyParams({ params, url }: { params: unknown; url: string }): void {

@@ -4,6 +4,7 @@ import { Crowded } from '../kernel/flow/gate.ts'
 import type { Id } from '../kernel/ids.ts'
 import { beyondQuota, excessIn, quotaConstraint } from '../kernel/quota_refusal.ts'
 import { retryAfterSeconds } from './limits/heavy.ts'
+import type { RequestFacts } from './request_facts.ts'
 import { statuses } from './statuses.ts'
 
 export type ErrorBody = {
@@ -83,3 +84,23 @@ export function errorBody(
     ...(doc_url && { doc_url }),
   }
 }
+
+/** The response to a request that failed. Of what is not the client's fault, `facts` keeps the cause for the log. */
+export function failureOf(error: unknown, facts: RequestFacts, operationId: Id<'op'>, docUrl: DocUrl) {
+  const refusal = toRefusal(error)
+  const status = statuses[refusal.code]
+  facts.error = status >= 500 ? (refusal.cause ?? refusal) : undefined
+  const headers: Record<string, string> = {
+    ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
+    ...(refusal.code === 'ERR_UNAVAILABLE' && { 'Retry-After': '1' }),
+    ...(status === 429 && { 'Retry-After': refusal.details.retry_after_seconds ?? '1' }),
+  }
+  return { status, headers, body: errorBody(refusal, operationId, docUrl) }
+}
+
+export const noSuchPath = (suggestion?: string): Refusal =>
+  new Refusal(
+    'ERR_ROUTE_NOT_FOUND',
+    suggestion ? `No operation has this path. Use ${suggestion}.` : 'No operation has this path.',
+    suggestion ? { details: { suggestion } } : {},
+  )

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../identity/caller.ts'
 import type { Id } from '../kernel/ids.ts'
 import type { Address } from '../kernel/ip/address.ts'
@@ -34,8 +34,31 @@ export type RequestFacts = {
   error?: unknown
 }
 
-/** One log line for each request, when its response has ended, and its part of the metrics. */
-export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: Metrics): void {
+/** A request whose response has ended. */
+export type Ended = {
+  readonly id: string
+  readonly facts: RequestFacts
+  readonly method: string
+  /** The pattern, not the URL: secrets that a client puts into a URL by mistake stay out of the log. */
+  readonly path: string | null
+  readonly status: number
+  readonly elapsedMs: number
+  readonly isQuiet?: boolean | undefined
+}
+
+export const endedOf = (request: FastifyRequest, reply: FastifyReply): Ended => ({
+  id: request.id,
+  facts: request.facts,
+  method: request.method,
+  path: request.routeOptions.url ?? null,
+  status: reply.statusCode,
+  elapsedMs: reply.elapsedTime,
+  isQuiet: request.routeOptions.config.quiet,
+})
+
+/** One log line for each request, and its part of the metrics. */
+export function conclude(ended: Ended, metrics: Metrics, log: FastifyBaseLogger): void {
+  const { id, facts, method, path, status, elapsedMs, isQuiet } = ended
   const {
     operation = 'none',
     caller,
@@ -49,19 +72,18 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     isDryRun,
     isProposed,
     error,
-  } = request.facts
-  metrics.observeRequest(operation, reply.statusCode, reply.elapsedTime / 1_000)
+  } = facts
+  metrics.observeRequest(operation, status, elapsedMs / 1_000)
   if (expiredKeyId) metrics.countExpiredKey()
   if (limitUse?.allowance.allowed === false) metrics.countRateLimited(limitUse.policy)
-  if (operation === 'none' && request.routeOptions.config.quiet && reply.statusCode < 400) return
+  if (operation === 'none' && isQuiet && status < 400) return
   const line = {
-    operation_id: request.id,
+    operation_id: id,
     operation,
-    method: request.method,
-    // The pattern, not the URL: secrets that a client puts into a URL by mistake stay out of the log.
-    path: request.routeOptions.url ?? null,
-    status: reply.statusCode,
-    duration_ms: Math.round(reply.elapsedTime * 10) / 10,
+    method,
+    path,
+    status,
+    duration_ms: Math.round(elapsedMs * 10) / 10,
     dry_run: isDryRun || undefined,
     sent_for_approval: isProposed || undefined,
     source_ip: sourceIp,
@@ -74,8 +96,8 @@ export function conclude(request: FastifyRequest, reply: FastifyReply, metrics: 
     warned_by: warnedBy?.length ? warnedBy : undefined,
     status_unread: statusUnread,
   }
-  if (error) request.server.log.error({ ...line, err: error }, 'request failed')
-  else request.server.log.info(line, 'request')
+  if (error) log.error({ ...line, err: error }, 'request failed')
+  else log.info(line, 'request')
 }
 
 declare module 'fastify' {

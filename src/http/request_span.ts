@@ -1,5 +1,6 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toId } from '../kernel/ids.ts'
+import type { Ended } from './request_facts.ts'
+import type { Service } from './service.ts'
 
 /** A call of the API, for tracing. It has no address, no URL and no header but the one that continues a trace. */
 export type RequestSpan = {
@@ -18,19 +19,24 @@ export type RequestSpan = {
 }
 
 /** Undefined for probes, and for what is no operation. */
-export function spanOf(request: FastifyRequest, reply: FastifyReply): RequestSpan | undefined {
-  const { operation, caller } = request.facts
+function spanOf(ended: Ended, traceparent: string | string[] | undefined): RequestSpan | undefined {
+  const { id, facts, method, path, status, elapsedMs } = ended
+  const { operation, caller } = facts
   if (operation === undefined) return undefined
-  const { traceparent } = request.headers
   return {
     operation,
-    operationId: request.id,
-    method: request.method,
-    path: request.routeOptions.url ?? null,
-    status: reply.statusCode,
+    operationId: id,
+    method,
+    path,
+    status,
     account: caller && toId('ac', caller.accountId),
     endedAt: Date.now(),
-    duration: reply.elapsedTime,
+    duration: elapsedMs,
     traceparent: typeof traceparent === 'string' ? traceparent : undefined,
   }
+}
+
+export function noteSpan({ trace }: Pick<Service, 'trace'>, ended: Ended, traceparent: string | string[] | undefined) {
+  const span = trace && spanOf(ended, traceparent)
+  if (span) trace(span)
 }

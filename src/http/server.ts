@@ -11,18 +11,19 @@ import { faultOfForm } from './checks.ts'
 import { serveDashboard } from './files/dashboard.ts'
 import { serveDocs } from './files/docs.ts'
 import { serveReference } from './files/reference.ts'
+import { serveGatheredReads } from './gather/gathered_reads.ts'
+import { prepareAll } from './handling.ts'
 import { answerUnreadable } from './input/unreadable.ts'
 import { rateLimitHeaders } from './limits/rate_limits.ts'
 import { openApiDocument } from './openapi/document.ts'
 import { type PlainRoute, servePlainRoutes } from './plain.ts'
 import { serveProbes } from './probes.ts'
-import { type DocUrl, docUrlUnder, errorBody, toRefusal } from './refusals.ts'
-import { conclude } from './request_facts.ts'
-import { spanOf } from './request_span.ts'
+import { type DocUrl, docUrlUnder, failureOf } from './refusals.ts'
+import { conclude, endedOf } from './request_facts.ts'
+import { noteSpan } from './request_span.ts'
 import type { Route } from './route.ts'
 import { send } from './send.ts'
 import type { Service } from './service.ts'
-import { statuses } from './statuses.ts'
 import { ownUrl } from './vendor_clients.ts'
 
 export type ServerOptions = {
@@ -58,21 +59,26 @@ export function createServer(options: ServerOptions): FastifyInstance {
     done(null, payload)
   })
   app.addHook('onResponse', (request, reply, done) => {
-    conclude(request, reply, service.metrics)
-    noteSpan(request, reply, service)
+    const ended = endedOf(request, reply)
+    conclude(ended, service.metrics, app.log)
+    noteSpan(service, ended, request.headers.traceparent)
     done()
   })
   app.setErrorHandler(failWith(docUrl))
   closeBusyConnections(app)
   app.addHook('preClose', async () => service.streams.endAll())
-  serveRoutes(app, service, routes)
+  const prepared = prepareAll(routes)
+  serveRoutes(app, service, routes, prepared)
   servePlainRoutes(app, service, plainRoutes?.(service) ?? [])
   serveProbes(app, service)
   if (docs) {
     serveReference(app, () => openApiDocument(routes, version), docs.referenceFolder, service.publicUrl)
     serveDocs(app, docs.folder, service.publicUrl)
   }
-  if (dashboardFolder) serveDashboard(app, dashboardFolder, service.publicUrl)
+  if (dashboardFolder) {
+    serveGatheredReads(app, service, prepared, docUrl)
+    serveDashboard(app, dashboardFolder, service.publicUrl)
+  }
   return app
 }
 
@@ -98,7 +104,7 @@ const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions, docUrl: D
     // Hooks do not run for requests that Fastify itself refuses, but they must be logged like any other.
     frameworkErrors(error, request, reply) {
       begin(request, reply)
-      reply.raw.once('finish', () => conclude(request, reply, service.metrics))
+      reply.raw.once('finish', () => conclude(endedOf(request, reply), service.metrics, log))
       return failWith(docUrl)(error, request, reply)
     },
     // Node would answer a missing Host with a bare 400. `faultOfForm` refuses it in our format.
@@ -108,11 +114,6 @@ const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions, docUrl: D
       connectionsCheckingInterval: 1_000,
     },
   })
-
-function noteSpan(request: FastifyRequest, reply: FastifyReply, { trace }: Service): void {
-  const span = trace && spanOf(request, reply)
-  if (span) trace(span)
-}
 
 function begin(request: FastifyRequest, reply: FastifyReply): void {
   request.facts = {}
@@ -124,13 +125,8 @@ function begin(request: FastifyRequest, reply: FastifyReply): void {
 const failWith =
   (docUrl: DocUrl) =>
   (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const refusal = toRefusal(error)
-    const status = statuses[refusal.code]
-    request.facts.error = status >= 500 ? (refusal.cause ?? refusal) : undefined
-    if (status === 401) reply.header('WWW-Authenticate', 'Bearer')
-    if (refusal.code === 'ERR_UNAVAILABLE') reply.header('Retry-After', '1')
-    if (status === 429) reply.header('Retry-After', refusal.details.retry_after_seconds)
-    return send(reply, status, errorBody(refusal, request.id as Id<'op'>, docUrl))
+    const { status, headers, body } = failureOf(error, request.facts, request.id as Id<'op'>, docUrl)
+    return send(reply.headers(headers), status, body)
   }
 
 /** Tells a client which restrictions would have refused this call, were they enforced, beside what the handler warns of. */

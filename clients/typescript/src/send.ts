@@ -8,6 +8,8 @@ export type SendOptions = {
   readonly apiKey?: string | undefined
   /** For each attempt, including the body of its response. */
   readonly timeoutMs?: number
+  /** In place of the global one. */
+  readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
 } & Partial<Pauses>
 
 export type Send = (request: Request, isRepeatable: boolean) => Promise<Response>
@@ -16,7 +18,14 @@ const isChange = (method: string): boolean => method !== 'GET' && method !== 'HE
 
 /** Sends requests, again where that is safe, and resolves to answers of the service that are not errors. */
 export function createSend(options: SendOptions): Send {
-  const { apiKey, timeoutMs = 60_000, retries = 3, firstPauseMs = 200, maxWaitMs = 30_000 } = options
+  const {
+    apiKey,
+    timeoutMs = 60_000,
+    retries = 3,
+    firstPauseMs = 200,
+    maxWaitMs = 30_000,
+    fetch = (url, init) => globalThis.fetch(url, init),
+  } = options
   const base = `${new URL(options.url).href.replace(/\/$/, '')}/`
   return async (request, isRepeatable) => {
     const { url, method, signal } = request
@@ -30,7 +39,7 @@ export function createSend(options: SendOptions): Send {
     let mayBeDone = false
     for (let attempt = 0; ; attempt++) {
       try {
-        return await answerTo(url, sent, { timeoutMs, signal, mayBeDone })
+        return await answerTo(url, sent, { fetch, timeoutMs, signal, mayBeDone })
       } catch (error) {
         const failed = error instanceof Attempt ? error.failed : undefined
         const pause =
@@ -57,10 +66,11 @@ class Attempt extends Error {
 
 type Sent = { method: string; headers: Headers; body?: ArrayBuffer }
 /** `mayBeDone`: by an earlier attempt, whose response was lost. */
-type Limits = { timeoutMs: number; signal: AbortSignal; mayBeDone: boolean }
+type Limits = { fetch: NonNullable<SendOptions['fetch']>; timeoutMs: number; signal: AbortSignal; mayBeDone: boolean }
 
-async function answerTo(url: string, sent: Sent, { timeoutMs, signal, mayBeDone }: Limits): Promise<Response> {
-  const response = await received(url, sent, timeoutMs, signal)
+async function answerTo(url: string, sent: Sent, limits: Limits): Promise<Response> {
+  const { mayBeDone } = limits
+  const response = await received(url, sent, limits)
   const { status, headers } = response
   if (!headers.has('Operation-Id'))
     throw new Attempt(
@@ -88,7 +98,7 @@ async function answerTo(url: string, sent: Sent, { timeoutMs, signal, mayBeDone 
 }
 
 /** A whole response; of a stream its beginning. It follows no redirect: the API key is for one host only. */
-async function received(url: string, sent: Sent, timeoutMs: number, signal: AbortSignal): Promise<Response> {
+async function received(url: string, sent: Sent, { fetch, timeoutMs, signal }: Limits): Promise<Response> {
   const limit = new AbortController()
   const timer = setTimeout(() => limit.abort(), timeoutMs)
   try {

@@ -1,5 +1,6 @@
 import createQueryClient from 'openapi-react-query'
 import { createClient, type Shapes } from '../../../clients/typescript/src/client.ts'
+import { fetchTogether } from './gather.ts'
 import { noteChange } from './generation.ts'
 import { problemOf } from './problem.ts'
 
@@ -13,7 +14,7 @@ const options = {
   // A large rule set on a slow line takes its time.
   timeoutMs: 600_000,
 }
-export const api = createClient(options)
+export const api = createClient({ ...options, fetch: fetchTogether })
 export type Api = typeof api
 /** Tries changes and makes none: each call resolves to what the change would do. */
 const trial = createClient(options)

@@ -1,6 +1,7 @@
 import { queryOptions, replaceEqualDeep, useQueryClient } from '@tanstack/react-query'
 import type { PlainListPath, RowOf } from '../../../clients/typescript/src/client.ts'
 import { $api, answerOf, api } from './client.ts'
+import { every } from './every.ts'
 
 type StatisticsRange = { ms: number; step: 'minute' | 'hour' | 'day'; stepMs: number }
 type StatisticsScope = { edge_id?: string; route_id?: string; backend_id?: string }
@@ -15,11 +16,11 @@ const keepRows = (before: unknown, after: unknown): unknown =>
   Array.isArray(after) && after.length > 1_000 ? after : replaceEqualDeep(before, after)
 
 /** How things are changes by itself. A long list takes many requests, so it is read again less often. */
-const statusEveryMs = ({ state: { data } }: { state: { data: readonly unknown[] | undefined } }): number =>
-  data && data.length > 1_000 ? 300_000 : 15_000
+const statusEvery = ({ state: { data } }: { state: { data: readonly unknown[] | undefined } }): number =>
+  every(data && data.length > 1_000 ? 300_000 : 20_000)()
 
 /** A list of things that have a status. */
-const withStatus = <Options extends object>(options: Options) => ({ ...options, refetchInterval: statusEveryMs })
+const withStatus = <Options extends object>(options: Options) => ({ ...options, refetchInterval: statusEvery })
 
 /** A list followed to its end: what a page shows whole, or offers to choose from. */
 const wholeList = <Path extends PlainListPath>(path: Path) =>
@@ -52,23 +53,23 @@ export const queries = {
   certificates: () => withStatus(wholeList('/tls_certificates')),
   webhooks: () => withStatus(wholeList('/webhook_destinations')),
   cells: () => $api.queryOptions('get', '/cells'),
-  nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: 5_000 }),
+  nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: every(10_000) }),
   activity: (hours = 24) =>
     $api.queryOptions(
       'get',
       '/ip_activity',
       { params: { query: { hours } } },
-      { refetchInterval: hours > 24 ? 60_000 : 5_000 },
+      { refetchInterval: every(hours > 24 ? 60_000 : 10_000) },
     ),
   changeSets: () =>
-    $api.queryOptions('get', '/change_sets', { params: { query: { limit: 100 } } }, { refetchInterval: 15_000 }),
+    $api.queryOptions('get', '/change_sets', { params: { query: { limit: 100 } } }, { refetchInterval: every(20_000) }),
   /** Someone may have to act within a minute. */
   unconfirmed: () =>
     $api.queryOptions(
       'get',
       '/change_sets',
       { params: { query: { unconfirmed: true, limit: 5 } } },
-      { refetchInterval: 5_000 },
+      { refetchInterval: every(10_000) },
     ),
   /** As many steps as fit, including the current one, each time they are read. */
   statistics: (name: string, { ms, step, stepMs }: StatisticsRange, scope: StatisticsScope) =>
@@ -78,12 +79,14 @@ export const queries = {
         const since = new Date(Date.now() - ms + stepMs).toISOString()
         return answerOf(api.GET('/traffic_statistics', { params: { query: { ...scope, since, step } } }))
       },
-      refetchInterval: step === 'minute' ? 10_000 : 60_000,
+      refetchInterval: every(step === 'minute' ? 10_000 : 60_000),
     }),
+  /** The newest changes, for admins. */
+  changes: () => $api.queryOptions('get', '/audit_events', { params: { query: { limit: 100 } } }),
   /** For admins. */
-  newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: 15_000 }),
+  newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: every(20_000) }),
   /** What each node says about each upstream. */
-  health: () => $api.queryOptions('get', '/backend_health', {}, { refetchInterval: 10_000 }),
+  health: () => $api.queryOptions('get', '/backend_health', {}, { refetchInterval: every(10_000) }),
 }
 
 /** Reads everything again whose path begins with this one, such as an edge, its routes and the list of edges. */

@@ -1,5 +1,7 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
-import { $api } from '../../api/client.ts'
+import { every } from '../../api/every.ts'
+import { queries } from '../../api/queries.ts'
 import { Loaded } from '../../ui/loading.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Ago } from '../../ui/time.tsx'
@@ -7,17 +9,13 @@ import { deedOf } from '../audit/describe.ts'
 import { Subject, Who } from '../audit/who.tsx'
 
 export function LastChanges() {
-  const changes = $api.useQuery(
-    'get',
-    '/audit_events',
-    { params: { query: { limit: 40 } } },
-    {
-      refetchInterval: 15_000,
-      // Who signed in is in the audit, and would push everything else off so short a list.
-      select: ({ audit_events }) =>
-        audit_events.filter(({ operation }) => !/^(dashboard_session|sign_in)\./.test(operation)).slice(0, 6),
-    },
-  )
+  const changes = useQuery({
+    ...queries.changes(),
+    refetchInterval: every(20_000),
+    // Who signed in is in the audit, and would push everything else off so short a list.
+    select: ({ audit_events }) =>
+      audit_events.filter(({ operation }) => !/^(dashboard_session|sign_in)\./.test(operation)).slice(0, 6),
+  })
   return (
     <Section title="Latest changes" className="c7" action={<Link to="/audit">Audit log</Link>}>
       <div className="frame">

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
 import { $api, type Shapes } from '../../api/client.ts'
+import { every } from '../../api/every.ts'
 import { queries } from '../../api/queries.ts'
 import { traffic } from '../../traffic.ts'
 import { DataTable } from '../../ui/data_table.tsx'
@@ -56,9 +57,9 @@ const columns: Column<Row>[] = [
 export function RefusedAddresses() {
   const restrictions = useQuery(queries.restrictions()).data
   const names = useNames()
-  const every = { refetchInterval: 15_000 }
-  const calls = $api.useQuery('get', '/ip_refusals', { params: { query: { limit } } }, every).data
-  const requests = $api.useQuery('get', '/requests', { params: { query: { outcome: 'refused', limit } } }, every).data
+  const again = { refetchInterval: every(20_000) }
+  const calls = $api.useQuery('get', '/ip_refusals', { params: { query: { limit } } }, again).data
+  const requests = $api.useQuery('get', '/requests', { params: { query: { outcome: 'refused', limit } } }, again).data
   const nameOf = (id: string) => restrictions?.find((known) => known.id === id)?.description ?? id
   const rows = ranked([
     ...(requests?.requests ?? []).map((each) => ofEdge(each, names)),

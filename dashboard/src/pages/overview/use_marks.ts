@@ -1,4 +1,6 @@
+import { useQuery } from '@tanstack/react-query'
 import { $api } from '../../api/client.ts'
+import { queries } from '../../api/queries.ts'
 import { deedOf, subjectOf } from '../audit/describe.ts'
 import type { Mark } from './chart.tsx'
 
@@ -9,12 +11,7 @@ const forwarding = /edges|backends|certificates|domains|change_sets/
 /** Changes that can change who is refused, or all that traffic may show, newest first. Only admins can list changes. */
 export function useMarks(what: 'refusals' | 'all' = 'refusals'): Mark[] {
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
-  const events = $api.useQuery(
-    'get',
-    '/audit_events',
-    { params: { query: { limit: 100 } } },
-    { enabled: isAdmin, staleTime: 30_000 },
-  ).data
+  const events = useQuery({ ...queries.changes(), enabled: isAdmin, staleTime: 30_000 }).data
   return (events?.audit_events ?? [])
     .filter(({ operation }) => refusing.test(operation) || (what === 'all' && forwarding.test(operation)))
     .map((event) => ({

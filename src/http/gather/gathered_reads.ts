@@ -1,0 +1,109 @@
+import { parse } from 'node:querystring'
+import { PassThrough, type Transform } from 'node:stream'
+import { constants, createBrotliCompress, createGzip } from 'node:zlib'
+import type { FastifyInstance } from 'fastify'
+import { invalidField } from '../../kernel/errors.ts'
+import { inParallel } from '../../kernel/flow/in_parallel.ts'
+import { newId } from '../../kernel/ids.ts'
+import { answer, enter } from '../answer.ts'
+import type { Incoming, PreparedRoute } from '../handling.ts'
+import { preferred } from '../input/negotiate.ts'
+import { type DocUrl, failureOf, noSuchPath } from '../refusals.ts'
+import { conclude, type Ended, type RequestFacts } from '../request_facts.ts'
+import { noteSpan } from '../request_span.ts'
+import type { Service } from '../service.ts'
+
+/** More than a page of the dashboard asks for. */
+const maxReads = 40
+/** As many connections as a browser opens. */
+const maxAtOnce = 6
+
+/** Each line is sent when it is there: a slow read holds up no other. */
+const codings: Record<string, () => Transform> = {
+  br: () =>
+    createBrotliCompress({
+      flush: constants.BROTLI_OPERATION_FLUSH,
+      params: { [constants.BROTLI_PARAM_QUALITY]: 3, [constants.BROTLI_PARAM_LGWIN]: 18 },
+    }),
+  gzip: () => createGzip({ flush: constants.Z_SYNC_FLUSH, level: 1 }),
+  identity: () => new PassThrough(),
+}
+
+/**
+ * Several reads of the API in one request, for the dashboard: `/dashboard/reads?of=/caller&of=/edges/tcp`. Each is let in,
+ * limited, counted and logged as a request of its own, and answered in two lines: a head, and the body.
+ */
+export function serveGatheredReads(
+  app: FastifyInstance,
+  service: Service,
+  routes: Incoming['routes'],
+  docUrl: DocUrl,
+): void {
+  const byPath = new Map([...routes.values()].filter(isGathered).map((route) => [route.path as string, route]))
+  app.get<{ Querystring: { of?: string | string[] } }>(
+    '/dashboard/reads',
+    { config: { quiet: true } },
+    async (request, reply) => {
+      const wanted = [request.query.of ?? []].flat()
+      if (wanted.length === 0 || wanted.length > maxReads)
+        throw invalidField('of', `must be given 1 to ${maxReads} times`)
+      const { raw } = request
+      const coding = preferred(raw.headers['accept-encoding'], ['br', 'gzip'], 'identity') ?? 'identity'
+      const lines = (codings[coding] ?? codings.identity)?.() as Transform
+      void inParallel([...wanted.entries()], maxAtOnce, async ([at, of]) => {
+        if (lines.destroyed) return
+        const { status, headers, body, ended } = await read(
+          service,
+          { raw, routes, route: byPath.get(pathOf(of)), of },
+          docUrl,
+        )
+        if (!lines.destroyed) lines.write(`${JSON.stringify({ at, status, headers })}\n${JSON.stringify(body)}\n`)
+        conclude(ended, service.metrics, app.log)
+        noteSpan(service, ended, raw.headers.traceparent)
+      }).then(
+        () => lines.end(),
+        (error) => lines.destroy(error),
+      )
+      reply.headers({ Vary: 'Accept-Encoding', 'X-Accel-Buffering': 'no' }).type('application/x-ndjson; charset=utf-8')
+      if (coding !== 'identity') reply.header('Content-Encoding', coding)
+      return reply.send(lines)
+    },
+  )
+}
+
+/** Without an id in the path. Streams do not end, and a set of rules is too long to be one line among others. */
+const isGathered = ({ method, path, events, slices }: PreparedRoute): boolean =>
+  method === 'GET' && !path.includes(':') && !events && !slices
+
+const pathOf = (of: string): string => of.split('?', 1)[0] ?? ''
+
+type Wanted = Pick<Incoming, 'raw' | 'routes'> & { route: PreparedRoute | undefined; of: string }
+type Read = { status: number; headers: Record<string, string>; body: unknown; ended: Ended }
+
+async function read(service: Service, { route, of, ...request }: Wanted, docUrl: DocUrl): Promise<Read> {
+  const began = performance.now()
+  const operationId = newId('op')
+  const facts: RequestFacts = {}
+  const answered = await (async () => {
+    try {
+      if (!route) throw noSuchPath()
+      const query = parse(of.slice(route.path.length + 1)) as Record<string, unknown>
+      const incoming: Incoming = { ...request, service, route, operationId, params: {}, query, facts }
+      await enter(incoming)
+      const { body, headers } = await answer(incoming)
+      return { status: route.success, headers, body }
+    } catch (error) {
+      return failureOf(error, facts, operationId, docUrl)
+    } finally {
+      facts.turn?.end()
+    }
+  })()
+  return {
+    ...answered,
+    headers: { ...answered.headers, 'Operation-Id': operationId },
+    ended: {
+      ...{ id: operationId, facts, method: 'GET', path: route?.path ?? null },
+      ...{ status: answered.status, elapsedMs: performance.now() - began },
+    },
+  }
+}
