@@ -51,6 +51,7 @@ export function serveGatheredReads(
       const coding = preferred(raw.headers['accept-encoding'], ['br', 'gzip'], 'identity') ?? 'identity'
       const lines = (codings[coding] ?? codings.identity)?.() as Transform
       void inParallel([...wanted.entries()], maxAtOnce, async ([at, of]) => {
+        await roomIn(lines)
         if (lines.destroyed) return
         const { status, headers, body, ended } = await read(
           service,
@@ -70,6 +71,10 @@ export function serveGatheredReads(
     },
   )
 }
+
+/** A client that reads slowly gets no further answers made, which would be kept for it. */
+const roomIn = (stream: Transform): Promise<void> | undefined =>
+  stream.writableNeedDrain ? new Promise((resolve) => stream.once('drain', resolve).once('close', resolve)) : undefined
 
 /** Without an id in the path. Streams do not end, and a set of rules is too long to be one line among others. */
 const isGathered = ({ method, path, events, slices }: PreparedRoute): boolean =>
@@ -98,9 +103,15 @@ async function read(service: Service, { route, of, ...request }: Wanted, docUrl:
       facts.turn?.end()
     }
   })()
+  // Scripts can read these, unlike the headers of a response: never a cookie.
+  const { ETag, 'Retry-After': retryAfter } = answered.headers
   return {
     ...answered,
-    headers: { ...answered.headers, 'Operation-Id': operationId },
+    headers: {
+      'Operation-Id': operationId,
+      ...(ETag !== undefined && { ETag }),
+      ...(retryAfter !== undefined && { 'Retry-After': retryAfter }),
+    },
     ended: {
       ...{ id: operationId, facts, method: 'GET', path: route?.path ?? null },
       ...{ status: answered.status, elapsedMs: performance.now() - began },
