@@ -85,7 +85,7 @@ export function errorBody(
   }
 }
 
-/** The response to a request that failed. Of what is not the client's fault, `facts` keeps the cause for the log. */
+/** The response to a request that failed. `facts` keeps the cause for the log, unless the client is at fault. */
 export function failureOf(error: unknown, facts: RequestFacts, operationId: Id<'op'>, docUrl: DocUrl) {
   const refusal = toRefusal(error)
   const status = statuses[refusal.code]

@@ -1,6 +1,5 @@
 import { toId } from '../kernel/ids.ts'
 import type { Ended } from './request_facts.ts'
-import type { Service } from './service.ts'
 
 /** A call of the API, for tracing. It has no address, no URL and no header but the one that continues a trace. */
 export type RequestSpan = {
@@ -36,7 +35,9 @@ function spanOf(ended: Ended, traceparent: string | string[] | undefined): Reque
   }
 }
 
-export function noteSpan({ trace }: Pick<Service, 'trace'>, ended: Ended, traceparent: string | string[] | undefined) {
+type Tracing = { readonly trace: ((span: RequestSpan) => void) | undefined }
+
+export function noteSpan({ trace }: Tracing, ended: Ended, traceparent: string | string[] | undefined): void {
   const span = trace && spanOf(ended, traceparent)
   if (span) trace(span)
 }

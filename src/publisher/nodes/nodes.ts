@@ -33,8 +33,8 @@ export type EdgeNodes = {
   listen: (nats: NatsConnection) => void
 }
 
-/** `onDropped` is called for what a node sent and was not taken in: a whole report, or some of its counts and refusals. */
-export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'report' | number) => void): EdgeNodes {
+/** The nodes by name, in the order of their names. */
+function createRegister(clock: Clock) {
   let nodes = new Map<string, KnownNode>()
   let isInOrder = true
   function set(node: KnownNode): void {
@@ -43,22 +43,6 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     listed = undefined
   }
   let listed: { at: number; all: readonly EdgeNode[] } | undefined
-  let later: ReadonlySet<string> = new Set()
-  const listeners: ReportListener[] = []
-  const waiting = new Set<Waiter>()
-  const onMessage: MsgCallback<Msg> = (error, message) => {
-    if (error) return
-    const read = readReport(message.string(), message.subject, clock())
-    const { cell, node: name } = senderOf(message.subject)
-    if (!read || read.dropped > 0) onDropped(name, read ? read.dropped : 'report')
-    if (!read) return
-    const { report } = read
-    const node = knownFrom(report, cell, nodes.get(report.node), clock())
-    set(node)
-    for (const listener of listeners) listener(report, cell, (answer) => message.respond(answer))
-    for (const waiter of waiting) waiter.reported(node)
-  }
-
   const all = (): readonly EdgeNode[] => {
     const now = clock()
     if (listed && Math.abs(now - listed.at) < listedForMs) return listed.all
@@ -71,6 +55,28 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     }
     return listed.all
   }
+  return { nodes: (): ReadonlyMap<string, KnownNode> => nodes, set, all }
+}
+
+/** `onDropped` is called for what a node sent and was not taken in: a whole report, or some of its counts and refusals. */
+export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'report' | number) => void): EdgeNodes {
+  const { nodes, set, all } = createRegister(clock)
+  let later: ReadonlySet<string> = new Set()
+  const listeners: ReportListener[] = []
+  const waiting = new Set<Waiter>()
+  const onMessage: MsgCallback<Msg> = (error, message) => {
+    if (error) return
+    const read = readReport(message.string(), message.subject, clock())
+    const { cell, node: name } = senderOf(message.subject)
+    if (!read || read.dropped > 0) onDropped(name, read ? read.dropped : 'report')
+    if (!read) return
+    const { report } = read
+    const node = knownFrom(report, cell, nodes().get(report.node), clock())
+    set(node)
+    for (const listener of listeners) listener(report, cell, (answer) => message.respond(answer))
+    for (const waiter of waiting) waiter.reported(node)
+  }
+
   const isAsked = (node: KnownNode, cells: CellNames) => cells.has(node.cell) && !later.has(node.node)
   const status = (generation: number, cells: CellNames): NodeStatus => {
     const live = all().filter((node) => node.live && isAsked(node, cells))
@@ -80,7 +86,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
     const now = clock()
     const isBehind = (node: KnownNode) =>
       isAsked(node, cells) && now - node.lastSeenAt <= liveForMs && !hasApplied(node, generation)
-    return new Set([...nodes.values()].filter(isBehind).map(({ node }) => node))
+    return new Set([...nodes().values()].filter(isBehind).map(({ node }) => node))
   }
 
   return {
@@ -110,7 +116,7 @@ export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'rep
       }),
     onReport: (listener) => listeners.push(listener),
     remember(known) {
-      for (const { live: _, ...node } of known) if (!nodes.has(node.node)) set(node)
+      for (const { live: _, ...node } of known) if (!nodes().has(node.node)) set(node)
     },
     setLater(names) {
       later = names
