@@ -85,6 +85,7 @@ export function startWebhooks(
     retentionMs: config.GATEHOUSE_WEBHOOK_RETENTION_DAYS * dayMs,
     disableAfterMs: config.GATEHOUSE_WEBHOOK_DISABLE_DAYS * dayMs,
     uri: (path: string) => config.GATEHOUSE_PUBLIC_URL + path,
+    alertsPage: config.GATEHOUSE_DASHBOARD ? `${config.GATEHOUSE_PUBLIC_URL}/dashboard/alerts` : undefined,
   }
   const logged = createOnceAMinute((err) => log.error({ err }, 'cannot send webhooks; retrying'))
   const worker = runWebhooks(

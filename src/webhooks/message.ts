@@ -15,7 +15,8 @@ const verbs: Readonly<Record<string, string>> = {
   'alert_rules.test': 'Test',
 }
 
-export function messageOf({ operation, resource_id, created_at, after }: AuditEvent): Message {
+/** `page`: where people see alerts. Without it, the message says where programs do. */
+export function messageOf({ operation, resource_id, created_at, after }: AuditEvent, page?: string): Message {
   const verb = verbs[operation]
   const fields = (after ?? {}) as Fields
   if (verb === undefined) return { title: `${operation} ${resource_id}`, lines: [`At ${created_at}.`] }
@@ -32,7 +33,7 @@ export function messageOf({ operation, resource_id, created_at, after }: AuditEv
       ...(reason ? [reason] : []),
       ...(since ? [`Since ${since}.`] : []),
       ...[textIn(fields, 'description') ?? []].flat(),
-      ...[textIn(fields, 'uri') ?? []].flat(),
+      ...[page ?? textIn(fields, 'uri') ?? []].flat(),
     ],
   }
 }

@@ -3,15 +3,15 @@ import type { DestinationFormat } from '../resources/webhook_destinations/schema
 import { messageOf } from './message.ts'
 
 /** The body of a delivery. A repeated one has the same `webhook-id`. */
-export const payloadOf = (event: AuditEvent, format: DestinationFormat): string =>
+export const payloadOf = (event: AuditEvent, format: DestinationFormat, page?: string): string =>
   JSON.stringify(
     format === 'slack'
-      ? { text: escaped(textOf(event)) }
+      ? { text: escaped(textOf(event, page)) }
       : { type: event.operation, timestamp: event.created_at, data: event },
   )
 
-function textOf(event: AuditEvent): string {
-  const { title, lines } = messageOf(event)
+function textOf(event: AuditEvent, page: string | undefined): string {
+  const { title, lines } = messageOf(event, page)
   return [title, ...lines].join('\n')
 }
 

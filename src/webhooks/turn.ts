@@ -31,6 +31,8 @@ export type DeliverySettings = {
   /** A destination whose deliveries have all failed for this long is disabled. */
   disableAfterMs: number
   uri: (path: string) => string
+  /** The page of the dashboard that messages to people link to. Undefined if there is no dashboard. */
+  alertsPage: string | undefined
 }
 export type Parts = {
   db: DbPool
@@ -131,10 +133,12 @@ async function attempt(
         return { ...each, outcome, state: 'dead' as const, waitMs: 0 }
       }
       if (format === 'email') {
-        const outcome = mail ? await mail(mailOf(event, url, clock()), signal) : noMail
+        const outcome = mail
+          ? await mail(mailOf(event, url, { at: clock(), page: settings.alertsPage }), signal)
+          : noMail
         return resultOf(each, outcome, settings.retryMs)
       }
-      const body = payloadOf(event, format)
+      const body = payloadOf(event, format, settings.alertsPage)
       const headers = {
         'content-type': 'application/json',
         'user-agent': 'Gatehouse-Webhooks',
@@ -147,8 +151,8 @@ async function attempt(
 
 const noMail: Outcome = { status: null, error: 'the operator has no mail server', retryAfterMs: 0 }
 
-function mailOf(event: AuditEvent, url: string, at: number): Mail {
-  const { title, lines } = messageOf(event)
+function mailOf(event: AuditEvent, url: string, { at, page }: { at: number; page: string | undefined }): Mail {
+  const { title, lines } = messageOf(event, page)
   return { id: event.id, to: url.slice('mailto:'.length), subject: title, text: `${lines.join('\r\n\r\n')}\r\n`, at }
 }
 

@@ -89,6 +89,8 @@ test('a backend that goes down fires, tells each destination once, stays while i
   assert.equal(event?.type, 'alerts.fire')
   assert.equal((event?.data.after as { id: string } | undefined)?.id, fired.id)
   assert.match(chat.messages[0] ?? '', new RegExp(`^Firing: backend_down ${backend.id}\n.*connection refused`))
+  // Where a person sees it, not where a program does.
+  assert.match(chat.messages[0] ?? '', /\nhttps?:\/\/[^\n]+\/dashboard\/alerts$/)
 
   // Silent nodes are unknown: that resolves nothing, and is not fine.
   for (const node of ['edge-1', 'edge-2'] as const) await report(node, undefined)

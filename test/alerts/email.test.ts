@@ -54,6 +54,7 @@ test('a test of a rule arrives as an e-mail, and again after the server has refu
   assert.ok(mail?.isEncrypted)
   const { subject, text, headers } = readMail(mail?.data ?? '')
   assert.equal(subject, 'Test: backend_down')
+  assert.match(text, /\/dashboard\/alerts\r\n$/)
   assert.match(text, /Grüße\r\n\.\r\nRCPT TO/)
   assert.match(headers, new RegExp(`^Message-ID: <${failed.id}@gatehouse\\.test>$`, 'm'))
   assert.match(headers, /^Auto-Submitted: auto-generated$/m)
