@@ -146,6 +146,13 @@ async function makeTheRest(admin: Call, policies: Policies, { toApi }: { toApi: 
     ...{ description: 'The Berlin office reaches the API', address: office, expect: 'allowed' },
     target: { type: 'route', route_id: toApi, path: '/api/v2/stock' },
   })
+  for (const rule of [
+    { kind: 'backend_down', for_seconds: 15 },
+    { kind: 'errors', percent: 5, window_minutes: 5, for_seconds: 0 },
+    { kind: 'newly_refused', for_seconds: 0 },
+    { kind: 'certificate_failing', description: 'Renewal fails or is late' },
+  ])
+    await admin('POST', '/alert_rules', rule)
   // Nothing answers there, so its page shows a failing delivery.
   await admin('POST', '/webhook_destinations', {
     url: 'https://hooks.invalid/audit',

@@ -49,6 +49,7 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
       ['guides/state-files-in-ci.html', 'State files in Git and CI'],
       ['guides/terraform.html', 'Terraform'],
       ['guides/webhooks.html', 'Webhooks'],
+      ['guides/alerts.html', 'Alerts'],
       ['guides/api-keys.html', 'API keys'],
     ],
   ],

@@ -32,7 +32,8 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
   {
     title: 'Automate and watch',
     files: [
-      ...inFolder('guides', 'dashboard', 'clients', 'mcp', 'state-files-in-ci', 'terraform', 'webhooks', 'access-log'),
+      ...inFolder('guides', 'dashboard', 'clients', 'mcp', 'state-files-in-ci', 'terraform', 'webhooks', 'alerts'),
+      ...inFolder('guides', 'access-log'),
     ],
   },
   {
