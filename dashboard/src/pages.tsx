@@ -9,7 +9,8 @@ export type Page = {
   path: string
   title: string
   icon: IconName
-  group: (typeof groups)[number]
+  /** `person`: beside the name of who is signed in, not in the menu. */
+  group: (typeof groups)[number] | 'person'
   /** Members do not see what they cannot use. */
   isForAdmins?: boolean
 }
@@ -30,6 +31,13 @@ const pages: readonly Listed[] = [
     icon: 'traffic',
     group: '',
     load: async () => (await import('./pages/traffic.tsx')).Traffic,
+  },
+  {
+    path: '/alerts',
+    title: 'Alerts',
+    icon: 'alerts',
+    group: '',
+    load: async () => (await import('./pages/alerts.tsx')).Alerts,
   },
   {
     path: '/audit',
@@ -139,6 +147,13 @@ const pages: readonly Listed[] = [
     group: 'Access',
     isForAdmins: true,
     load: async () => (await import('./pages/webhooks.tsx')).Webhooks,
+  },
+  {
+    path: '/settings',
+    title: 'Settings',
+    icon: 'settings',
+    group: 'person',
+    load: async () => (await import('./pages/settings.tsx')).Settings,
   },
 ]
 

@@ -58,7 +58,24 @@ export function Shell({ current, caller, children }: Props) {
             ))}
           </nav>
           {caller.role === 'admin' && <LiveNodes />}
-          <Person caller={caller} />
+          <div className="person-row">
+            <Person caller={caller} />
+            {visiblePages(caller.role)
+              .filter(({ group }) => group === 'person')
+              .map(({ path, title, icon }) => (
+                <Link
+                  key={path}
+                  to={path}
+                  className="button quiet icon-only"
+                  aria-label={title}
+                  aria-current={path === current ? 'page' : undefined}
+                  title={title}
+                  onClick={close}
+                >
+                  <Icon name={icon} />
+                </Link>
+              ))}
+          </div>
         </div>
       </header>
       <main id="main" tabIndex={-1} className="sheet">
@@ -120,7 +137,7 @@ function PageLink({ page: { path, title, icon }, isCurrent, mark, onOpen }: Link
       >
         <Icon name={icon} />
         <span>{title}</span>
-        {mark && <State health={mark.health} />}
+        {mark?.count ? <b className="page-count">{mark.count}</b> : mark && <State health={mark.health} />}
       </Link>
       {mark && (
         <span id={meaning} className="for-readers">

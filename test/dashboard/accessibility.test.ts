@@ -7,7 +7,7 @@ import { holdsFor, poll } from '../harness/poll.ts'
 import { isThorough } from '../harness/thorough.ts'
 import { inspect, type Seen, themes } from './axe.ts'
 import { goTo, openBrowser, openPage, press, signIn, startDashboard, usualSize } from './browser.ts'
-import { furnish, furnishHealth, furnishRefusal, furnishRequests } from './furnish.ts'
+import { furnish, furnishAlerts, furnishHealth, furnishRefusal, furnishRequests } from './furnish.ts'
 
 const { origin, newAccount, processes, db } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -15,6 +15,7 @@ const browser = await openBrowser({ after })
 const admin = await newAccount()
 const { policy, backend, edge, domain, certificate, pages } = await furnish(admin)
 await furnishHealth(db, admin, backend.id)
+await furnishAlerts(db, admin, { backend: backend.id, certificate: certificate.id })
 
 test('every page of the menu and of a dialog is among those that are inspected', async () => {
   const source = await readFile(new URL('../../dashboard/src/pages.tsx', import.meta.url), 'utf8')
@@ -41,6 +42,11 @@ const dialogs: [path: string, button: string | RegExp][] = [
   [`/policies/${policy.id}`, 'Import list'],
   ['/check?ip=127.0.0.9&target=api', 'Change rule…'],
   ['/webhooks', 'Create webhook'],
+  ['/alerts', 'Create alert rule'],
+  ['/alerts', 'Add destination'],
+  ['/alerts', 'Test late renewals'],
+  ['/alerts', 'Actions for late renewals > Silence…'],
+  ['/alerts', 'Actions for late renewals > Delete rule…'],
   ['/domains', 'Reserve domain'],
   [`/domains/${domain.id}`, 'Change certificate'],
   [`/domains/${domain.id}`, 'More actions > Delete domain…'],

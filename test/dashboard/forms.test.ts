@@ -66,6 +66,7 @@ const forms: [path: string, button: string, action: string][] = [
   ['/restrictions', 'Create restriction', 'Create with warnings only'],
   ['/restrictions', 'Actions for offices only > Edit…', 'Save'],
   ['/edges', 'Create TCP edge', 'Create edge'],
+  ['/alerts', 'Create alert rule', 'Create alert rule'],
   ['/edges', 'Create HTTPS edge', 'Create edge'],
   ['/backends', 'Create backend', 'Save backend'],
   ['/backends', 'Actions for app.internal:8080 > Edit…', 'Save backend'],

@@ -34,6 +34,7 @@ export async function furnish(admin: Account) {
     url: 'https://hooks.invalid/audit',
     description: 'siem',
   })
+  await make(admin, '/alert_rules', { kind: 'certificate_failing', description: 'late renewals' })
   const certificate = await make(admin, '/tls_certificates', {
     ...newCertificate(['app.example', '*.app.example']),
     description: 'the app',
@@ -73,11 +74,32 @@ export async function furnish(admin: Account) {
     '/nodes',
     '/people',
     `/people/${bot.id}`,
+    '/alerts',
+    '/settings',
     '/webhooks',
     `/webhooks/${webhook.id}`,
     `/webhooks/${webhook.id}?tab=dead`,
   ]
   return { policy, backend, edge, domain, certificate, pages }
+}
+
+/** One alert fires, of one it is not known whether it still does, and one is over. */
+export async function furnishAlerts(db: DbPool, admin: Account, about: { backend: string; certificate: string }) {
+  const account = toUuid(admin.accountId as Id<'ac'>)
+  for (const [kind, id, reason, resolved, unclear] of [
+    ['backend_down', about.backend, 'All of its servers are down: connection refused.', null, null],
+    ['certificate_failing', about.certificate, 'It expires at 2026-11-25T00:00:00Z.', null, '5 minutes'],
+    ['node_behind', 'edge-eu-central-1', 'It has not reported for 3 minutes.', '1 hour', null],
+  ] as const) {
+    // Its evaluation resolves it after five minutes at the earliest.
+    const rule = await make(admin, '/alert_rules', { kind, for_seconds: 0, description: `watch ${kind}` })
+    await run(
+      db,
+      sql`insert into alerts (account_id, id, rule_id, kind, resource_id, state, reason, since, fired_at, unclear_since, resolved_at)
+      values (${account}, ${newUuid()}, ${toUuid(rule.id)}, ${kind}, ${id}, ${resolved ? 'resolved' : 'firing'}, ${reason},
+        now() - interval '2 hours', now() - interval '2 hours', now() - ${unclear}::interval, now() - ${resolved}::interval)`,
+    )
+  }
 }
 
 /** One address of the backend is up and one down, on nodes with names as long as they get. */

@@ -1,4 +1,7 @@
+import { useQuery } from '@tanstack/react-query'
+import { lazy, Suspense } from 'react'
 import { $api } from '../api/client.ts'
+import { queries } from '../api/queries.ts'
 import { PageHeader } from '../ui/page_header.tsx'
 import { Activity } from './overview/activity.tsx'
 import { AttentionList } from './overview/attention.tsx'
@@ -11,11 +14,15 @@ import { RefusedAddresses } from './overview/refused_addresses.tsx'
 import { useAttention } from './overview/use_attention.tsx'
 import { TrafficFigures } from './statistics/traffic_figures.tsx'
 
+// Most of the time nothing fires.
+const FiringAlerts = lazy(async () => ({ default: (await import('./overview/firing_alerts.tsx')).FiringAlerts }))
+
 export function Overview() {
   const caller = $api.useQuery('get', '/caller').data
   const isAdmin = caller?.role === 'admin'
   const attention = useAttention(isAdmin)
   const edges = useEdges()
+  const firing = useQuery(queries.firingAlerts()).data?.alerts ?? []
   return (
     <>
       <PageHeader
@@ -24,6 +31,11 @@ export function Overview() {
       />
       {edges && <FlowStrip edges={edges} />}
       {attention && attention.length > 0 && <AttentionList items={attention} />}
+      {firing.length > 0 && (
+        <Suspense>
+          <FiringAlerts alerts={firing} isAdmin={isAdmin} />
+        </Suspense>
+      )}
       <GetStarted />
       <TrafficFigures />
       <Activity />

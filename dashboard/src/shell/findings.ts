@@ -66,6 +66,7 @@ function actionsFor({ role }: Shapes['Caller']): Finding[] {
     action('Create backend', '/backends', 'create'),
     action('Reserve domain', '/domains', 'create'),
     action('Upload certificate', '/certificates', 'create'),
+    ...(role === 'admin' ? [action('Create alert rule', '/alerts', 'create')] : []),
     ...(role === 'admin' ? [action('Create user', '/people', 'user'), action('Create bot', '/people', 'bot')] : []),
   ]
 }

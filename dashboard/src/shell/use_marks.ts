@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
+import type { Shapes } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import type { Health } from '../ui/state.tsx'
 import { markOf, rankOf, type Status, stateOf } from '../ui/status.tsx'
 
-export type PageMark = { health: Health; meaning: string }
+export type PageMark = { health: Health; meaning: string; count?: string }
 type Read = { data?: readonly { status?: Status }[] | undefined; isError: boolean }
 
 /** Problems, by the page that shows them. What cannot be read is marked as unknown: no mark would look like no problem. */
@@ -26,12 +27,36 @@ export function useMarks(isAdmin: boolean): Map<string, PageMark> {
     ['/nodes', 'node', 'nodes', { data: nodes.data?.edge_nodes, isError: nodes.isError }],
   ]
   const marks = new Map<string, PageMark>()
+  const alerts = alertMark(useQuery(queries.firingAlerts()), useQuery(queries.alertRules()))
+  if (alerts) marks.set('/alerts', alerts)
   if (refused?.length) marks.set('/newly-refused', { health: 'down', meaning: 'Addresses were shut out' })
   for (const [path, one, many, ...lists] of reads) {
     const mark = markFor(one, many, lists)
     if (mark) marks.set(path, mark)
   }
   return marks
+}
+
+type Firing = { data?: Shapes['AlertList'] | undefined; isError: boolean }
+type Rules = { data?: readonly Shapes['AlertRule'][] | undefined; isError: boolean }
+
+/** How many fire. A rule that could not be evaluated is not fine. */
+function alertMark(firing: Firing, rules: Rules): PageMark | undefined {
+  const count = firing.data?.alerts.length ?? 0
+  const isMore = Boolean(firing.data?.next_page_uri)
+  if (count > 0)
+    return {
+      health: 'down',
+      count: isMore ? `${count}+` : String(count),
+      meaning: count === 1 ? '1 alert is firing' : `${isMore ? 'More than ' : ''}${count} alerts are firing`,
+    }
+  if (firing.isError || rules.isError) return { health: 'unknown', meaning: 'Alerts could not be read' }
+  const unknown = rules.data?.filter(({ state }) => state === 'unknown').length ?? 0
+  if (unknown === 0) return undefined
+  return {
+    health: 'unknown',
+    meaning: unknown === 1 ? '1 alert rule is unknown' : `${unknown} alert rules are unknown`,
+  }
 }
 
 function markFor(one: string, many: string, lists: readonly Read[]): PageMark | undefined {

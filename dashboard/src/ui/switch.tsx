@@ -1,12 +1,16 @@
 import { Switch as AriaSwitch, type SwitchProps } from 'react-aria-components'
 
-type Props = Omit<SwitchProps, 'children' | 'className'> & { children: string }
+type Props = Omit<SwitchProps, 'children' | 'className'> & {
+  children: string
+  /** For a row that says already what it is about. */
+  labelHidden?: boolean
+}
 
-export function Switch({ children, ...rest }: Props) {
+export function Switch({ children, labelHidden, ...rest }: Props) {
   return (
     <AriaSwitch className="switch" {...rest}>
       <span className="track" />
-      {children}
+      <span className={labelHidden ? 'for-readers' : undefined}>{children}</span>
     </AriaSwitch>
   )
 }

@@ -7,58 +7,99 @@ import { CopyButton } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
+import { Segments } from '../../ui/segments.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 import { wordsOf } from '../keys/access.tsx'
 import { nameOf, type Webhook } from './webhook.tsx'
 
 type Closing = { onClose: () => void }
 
-export function CreateWebhook({ onClose }: Closing) {
-  const { values, set, isDirty } = useDraft({ url: '', description: '', operations: '' })
+export const formats: Record<Webhook['format'], { label: string; url: string; placeholder: string; hint: string }> = {
+  standard: {
+    label: 'Signed events',
+    url: 'URL',
+    placeholder: 'https://example.com/gatehouse',
+    hint: 'Gets a signed POST request for each event.',
+  },
+  slack: {
+    label: 'Chat message',
+    url: 'URL',
+    placeholder: 'https://hooks.slack.com/services/…',
+    hint: 'The URL of an incoming webhook of Slack, Mattermost or another chat that takes the same messages.',
+  },
+  email: {
+    label: 'E-mail',
+    url: 'E-mail address',
+    placeholder: 'team@example.com',
+    hint: 'One address. The operator says which domains may get alerts.',
+  },
+}
+const formatOptions = (Object.keys(formats) as Webhook['format'][]).map((value) => ({
+  value,
+  label: formats[value].label,
+}))
+
+/** `isForAlerts`: it gets alerts and nothing else, unless another choice is made. */
+export function CreateWebhook({ isForAlerts = false, onClose }: Closing & { isForAlerts?: boolean }) {
+  const { values, set, isDirty } = useDraft({
+    ...{ url: '', description: '', operations: isForAlerts ? 'alerts.*' : '' },
+    format: (isForAlerts ? 'slack' : 'standard') as Webhook['format'],
+  })
   const [created, setCreated] = useState<Webhook>()
   const refresh = useRefresh()
   if (created?.secret)
     return <SecretShown title={`Secret of ${nameOf(created)}`} secret={created.secret} onClose={onClose} />
-  const { url, description, operations } = values
-  const wanted = wordsOf(operations)
+  const { url, description, operations, format } = values
+  const isMail = format === 'email'
+  // Only alerts go by e-mail.
+  const wanted = isMail ? ['alerts.*'] : wordsOf(operations)
   return (
     <FormDialog
-      title="Create webhook"
-      action="Create webhook"
+      title={isForAlerts ? 'Add destination' : 'Create webhook'}
+      action={isForAlerts ? 'Add destination' : 'Create webhook'}
       isDirty={isDirty}
       save={() =>
         answerOf(
           api.POST('/webhook_destinations', {
-            body: { url, description, ...(wanted.length > 0 && { operations: wanted }) },
+            body: {
+              ...{ url: isMail ? `mailto:${url.trim().replace(/^mailto:/i, '')}` : url, description, format },
+              ...(wanted.length > 0 && { operations: wanted }),
+            },
           }),
         )
       }
       onSaved={(webhook) => {
-        setCreated(webhook)
+        // Messages for people are not signed.
+        if (format === 'standard') setCreated(webhook)
+        else onClose()
         return refresh('/webhook_destinations')
       }}
       onClose={onClose}
     >
+      <Segments label="Send as" name="format" value={format} onChange={set('format')} options={formatOptions} />
       <Field
-        label="URL"
+        key={formats[format].url}
+        label={formats[format].url}
         name="url"
         mono
         autoFocus
         value={url}
         onChange={set('url')}
-        placeholder="https://example.com/gatehouse"
-        hint="Gets a signed POST request for each change."
+        placeholder={formats[format].placeholder}
+        hint={formats[format].hint}
       />
       <Field label="Description" name="description" value={description} onChange={set('description')} />
-      <Field
-        label="Operations"
-        name="operations"
-        mono
-        value={operations}
-        onChange={set('operations')}
-        placeholder="api_keys.* *.delete"
-        hint="Operation ids and patterns, separated by spaces. Empty: all."
-      />
+      {!isMail && (
+        <Field
+          label="Operations"
+          name="operations"
+          mono
+          value={operations}
+          onChange={set('operations')}
+          placeholder="api_keys.* *.delete"
+          hint="Operation ids and patterns, separated by spaces. Empty: all."
+        />
+      )}
     </FormDialog>
   )
 }
