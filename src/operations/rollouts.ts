@@ -202,12 +202,14 @@ export async function halt(tx: Db, rollout: StoredRollout, { reason, evidence = 
   )
   await run(tx, sql`delete from rollouts where id in (${later})`)
   const keys = await many<{ key: RecordKey }>(tx, sql`select key from held_records where rollout_id = ${id}`)
-  await send(
+  const generation = await send(
     tx,
     rollout,
     keys.map(({ key }) => key),
     { from: 0, to: reached },
   )
+  // A node that has applied it has what was there before.
+  await run(tx, sql`update rollouts set released_as = ${generation} where id = ${id}`)
 }
 
 type Resume = { readonly reason: string; readonly isUrgent?: boolean }

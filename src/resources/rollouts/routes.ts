@@ -8,10 +8,10 @@ import { listRoute } from '../../operations/read_routes.ts'
 import { existing, type Resource } from '../../operations/resource.ts'
 import { halt, RolloutFault, resume, type StoredRollout } from '../../operations/rollouts.ts'
 import { Rollout, RolloutDecision, RolloutDetails, RolloutQuery } from './schema.ts'
-import { eventsOf, findRollout, listRollouts, wavesOfNodes } from './store.ts'
+import { eventsOf, type FoundRollout, findRollout, listRollouts, wavesOfNodes } from './store.ts'
 import { stableRolloutFields, toDetails, toRollout } from './view.ts'
 
-export const rolloutResource: Resource<{ id: 'ro' }, StoredRollout, typeof Rollout> = {
+export const rolloutResource: Resource<{ id: 'ro' }, FoundRollout, typeof Rollout> = {
   name: 'rollouts',
   path: '/rollouts',
   params: { id: 'ro' },

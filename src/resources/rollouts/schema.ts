@@ -40,6 +40,17 @@ export const RolloutEvidence = Closed(
 )
 export type RolloutEvidence = Static<typeof RolloutEvidence>
 
+const RolloutChange = Closed(
+  {
+    audit_event_id: Id('ev'),
+    created_at: Timestamp,
+    operation: Type.String({ description: 'The operation that made the change, such as ip_policy_rules.create.' }),
+    resource_id: Type.String({ description: 'The resource that was changed.' }),
+    owner_id: TextOrNull('The user or bot that made the change. Null for a command on the server.'),
+  },
+  { title: 'RolloutChange' },
+)
+
 const fields = {
   id: Id('ro'),
   uri: Uri,
@@ -54,6 +65,11 @@ const fields = {
   applied_at: TimestampOrNull('When every node of `wave` had applied the changes. Null: not yet.'),
   watched_until: TimestampOrNull('When the watch of `wave` ends, if nothing stops it. Null: it is not being watched.'),
   ended_at: TimestampOrNull('When every wave had it. Null: not yet.'),
+  change_count: Type.Integer({ description: 'Number of changes that it contains.' }),
+  latest_change: Type.Unsafe<Static<typeof RolloutChange> | null>({
+    description: 'The latest of them. Null: the service made it, or its audit event has been deleted.',
+    anyOf: [RolloutChange, { type: 'null' }],
+  }),
 }
 export const Rollout = Closed(fields, { title: 'Rollout' })
 export type Rollout = Static<typeof Rollout>
@@ -64,18 +80,13 @@ const RolloutNode = Closed(
     wave: Type.Integer({ description: 'The wave of the node.' }),
     live: Type.Boolean({ description: 'Whether the node has reported recently.' }),
     has_changes: Type.Boolean({ description: 'Whether the node is to have the changes, and has applied them.' }),
+    has_previous: Type.Boolean({
+      description:
+        'Whether the node has what was there before the changes: it is in a later wave, or has said that it has it again since they were halted. When this and `has_changes` are false, it is not known yet what the node has.',
+    }),
     reason: TextOrNull('Why the node has refused a record of the changes. Null: it has not.'),
   },
   { title: 'RolloutNode' },
-)
-const RolloutChange = Closed(
-  {
-    audit_event_id: Id('ev'),
-    created_at: Timestamp,
-    operation: Type.String({ description: 'The operation that made the change, such as ip_policy_rules.create.' }),
-    resource_id: Type.String({ description: 'The resource that was changed.' }),
-  },
-  { title: 'RolloutChange' },
 )
 export const RolloutDetails = Closed(
   {

@@ -8,17 +8,24 @@ import type { AuditedEvent } from '../audit_events/store.ts'
 import type { RolloutQuery, RolloutState } from './schema.ts'
 
 type Account = Pick<Caller, 'accountId'>
+export type ChangeEvent = Pick<AuditedEvent, 'id' | 'created_at' | 'operation' | 'owner_id' | 'resource_id'>
+/** What is shown of one without its nodes. */
+export type FoundRollout = StoredRollout & { change_count: number; latest_change: ChangeEvent | null }
 
 const which = ({ accountId }: Account, id: Id<'ro'>) => sql`r.account_id = ${accountId} and r.public_id = ${toUuid(id)}`
 
 /** `lock`: as every decision about a rollout does. */
-export const findRollout = (
+export async function findRollout(
   db: Db,
   caller: Account,
   id: Id<'ro'>,
   lock: boolean,
-): Promise<StoredRollout | undefined> =>
-  lock ? lockRollout(db, which(caller, id)) : maybeOne<StoredRollout>(db, rollouts(which(caller, id)))
+): Promise<FoundRollout | undefined> {
+  const found = await (lock
+    ? lockRollout(db, which(caller, id))
+    : maybeOne<StoredRollout>(db, rollouts(which(caller, id))))
+  return found && (await withChanges(db, caller, [found]))[0]
+}
 
 const conditions: Readonly<Record<RolloutState, ReturnType<typeof sql>>> = (() => {
   const isFirst = sql`not exists (
@@ -33,27 +40,69 @@ const conditions: Readonly<Record<RolloutState, ReturnType<typeof sql>>> = (() =
   }
 })()
 
-export const listRollouts = (db: Db, { accountId }: Account, query: RolloutQuery): Promise<StoredRollout[]> =>
-  many<StoredRollout>(
+export async function listRollouts(db: Db, account: Account, query: RolloutQuery): Promise<FoundRollout[]> {
+  const found = await many<StoredRollout>(
     db,
     sql`
-    ${rollouts(sql`r.account_id = ${accountId}
+    ${rollouts(sql`r.account_id = ${account.accountId}
       ${query.before_id ? sql`and r.public_id < ${toUuid(query.before_id)}` : nothing}
       ${query.state ? sql`and ${conditions[query.state]}` : nothing}
       ${query.cell === undefined ? nothing : sql`and c.name = ${query.cell}`}`)}
     order by r.public_id desc
     limit ${rowsToFetch(query)}`,
   )
+  return withChanges(db, account, found)
+}
 
 /** Those that a change is part of. */
-export const rolloutsOf = (db: Db, { accountId }: Account, generation: number): Promise<StoredRollout[]> =>
-  many<StoredRollout>(
+export async function rolloutsOf(db: Db, account: Account, generation: number): Promise<FoundRollout[]> {
+  const found = await many<StoredRollout>(
     db,
     sql`
-    ${rollouts(sql`r.account_id = ${accountId} and r.since <= ${generation} and r.open_until >= ${generation}`)}
+    ${rollouts(sql`r.account_id = ${account.accountId} and r.since <= ${generation} and r.open_until >= ${generation}`)}
     order by r.id desc
     limit 20`,
   )
+  return withChanges(db, account, found)
+}
+
+/** An operation's first event comes while it runs, and it runs for seconds. */
+const eventAfterMs = 60_000
+
+/** How many changes each contains, and who made the latest. A few milliseconds before an event its operation has begun. */
+async function withChanges(
+  db: Db,
+  { accountId }: Account,
+  found: readonly StoredRollout[],
+): Promise<FoundRollout[]> {
+  if (found.length === 0) return []
+  const counted = await many<{ rollout_id: number; operation_id: Id<'op'>; changes: number }>(
+    db,
+    sql`
+    select rollout_id, max(operation_id) as operation_id, count(*)::int as changes
+    from rollout_changes where rollout_id = any(${found.map(({ id }) => id)}::bigint[])
+    group by rollout_id`,
+  )
+  const moments = counted.map(({ operation_id }) => momentOfUuid(toUuid(operation_id)))
+  const events = await many<ChangeEvent & Pick<AuditedEvent, 'operation_id'>>(
+    db,
+    sql`
+    select e.* from unnest(
+      ${counted.map(({ operation_id }) => operation_id)}::text[],
+      ${moments.map((moment) => firstUuidOf(moment))}::uuid[],
+      ${moments.map((moment) => firstUuidOf(moment + eventAfterMs))}::uuid[]
+    ) as o (id, first, last) cross join lateral (
+      select id, created_at, operation, operation_id, owner_id, resource_id from audit_events
+      where account_id = ${accountId} and id between o.first and o.last and operation_id = o.id
+      order by id limit 1
+    ) e`,
+  )
+  return found.map((rollout) => {
+    const own = counted.find(({ rollout_id }) => rollout_id === rollout.id)
+    const latest = events.find(({ operation_id }) => operation_id === own?.operation_id)
+    return { ...rollout, change_count: own?.changes ?? 0, latest_change: latest ?? null }
+  })
+}
 
 /** In which wave each node of a cell is, by name. */
 export async function wavesOfNodes(db: Db, cellId: number): Promise<ReadonlyMap<string, number>> {

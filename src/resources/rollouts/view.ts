@@ -3,6 +3,7 @@ import { toId } from '../../kernel/ids.ts'
 import type { Evidence, StoredRollout } from '../../operations/rollouts.ts'
 import type { AuditedEvent } from '../audit_events/store.ts'
 import type { Rollout, RolloutDetails, RolloutEvidence, RolloutState } from './schema.ts'
+import type { ChangeEvent, FoundRollout } from './store.ts'
 
 const maxShown = 100
 
@@ -27,7 +28,12 @@ const toEvidence = (found: Evidence, isAdmin: boolean): RolloutEvidence => ({
 const evidenceOf = ({ evidence }: StoredRollout, isAdmin: boolean): RolloutEvidence[] =>
   (evidence ?? []).slice(0, maxShown).map((found) => toEvidence(found, isAdmin))
 
-export function toRollout(row: StoredRollout, uri: (path: string) => string): Rollout {
+const toChange = ({ id, created_at, operation, resource_id, owner_id }: ChangeEvent) => ({
+  audit_event_id: toId('ev', id),
+  ...{ created_at, operation, resource_id, owner_id },
+})
+
+export function toRollout(row: FoundRollout, uri: (path: string) => string): Rollout {
   const id = toId('ro', row.public_id)
   const state = stateOf(row)
   const isWatched = state === 'watching' && row.applied_at !== null
@@ -47,6 +53,8 @@ export function toRollout(row: StoredRollout, uri: (path: string) => string): Ro
       ? new Date(Date.parse(row.applied_at ?? '') + row.soak_seconds * 1_000).toISOString()
       : null,
     ended_at: row.ended_at,
+    change_count: row.change_count,
+    latest_change: row.latest_change && toChange(row.latest_change),
   }
 }
 
@@ -62,7 +70,7 @@ type Around = {
 }
 
 export function toDetails(
-  row: StoredRollout,
+  row: FoundRollout,
   uri: (path: string) => string,
   { nodes, waves, events, isAdmin }: Around,
 ): RolloutDetails {
@@ -79,6 +87,7 @@ export function toDetails(
       wave,
       live: node.live,
       has_changes: isToHave && refusal === undefined && node.applied >= appliedAs,
+      has_previous: row.reached < 0 ? node.applied >= row.released_as : !isToHave,
       reason: refusal?.reason ?? null,
     }
   })
@@ -87,11 +96,6 @@ export function toDetails(
     evidence: evidenceOf(row, isAdmin),
     records: row.keys.slice(0, maxShown),
     nodes: shown.sort((a, b) => a.wave - b.wave || a.name.localeCompare(b.name)),
-    changes: events.slice(0, maxShown).map(({ id, created_at, operation, resource_id }) => ({
-      audit_event_id: toId('ev', id),
-      created_at,
-      operation,
-      resource_id,
-    })),
+    changes: events.slice(0, maxShown).map(toChange),
   }
 }
