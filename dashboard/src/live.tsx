@@ -1,11 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import { lazy, Suspense, useCallback, useEffect, useState } from 'react'
 import { $api, type Shapes } from './api/client.ts'
 import { type Change, useNewestChange } from './api/generation.ts'
 import { queries } from './api/queries.ts'
 import { NodeBars } from './shell/node_bars.tsx'
 import { Toast } from './ui/toast.tsx'
 import { Undo, useUndo } from './undo.tsx'
+
+// Only where nodes get changes in waves.
+const RolloutToast = lazy(async () => ({ default: (await import('./rollout_toast.tsx')).RolloutToast }))
 
 /** How long to show a change. Edges usually apply it within a second. */
 const newsMs = 20_000
@@ -52,7 +55,13 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
     { params: { path: { generation: String(change.generation) } } },
     {
       enabled: isOpen,
-      refetchInterval: ({ state: { data } }) => (isEverywhere(data) ? false : slow ? 5_000 : 400),
+      refetchInterval: ({ state: { data } }) =>
+        // The toast asks for rollouts by itself; only another cell may begin one more.
+        (data?.rollouts.length ? !isOnItsWay(data) : isEverywhere(data))
+          ? false
+          : slow || isOnItsWay(data)
+            ? 5_000
+            : 400,
     },
   )
   useEffect(() => {
@@ -60,7 +69,10 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
     return () => clearTimeout(timer)
   }, [])
   const undo = useUndo(change.operationId, isOpen)
-  const done = isEverywhere(data)
+  const rollouts = data?.rollouts ?? []
+  const [isReleased, setReleased] = useState(false)
+  const onReleased = useCallback(() => setReleased(true), [])
+  const done = rollouts.length > 0 ? isReleased : isEverywhere(data)
   useEffect(() => {
     if (!done) return
     const timer = setTimeout(() => setOpen(false), shownMs)
@@ -70,6 +82,12 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
   const nodes = useQuery({ ...queries.nodes(), enabled: isOpen && data?.live_nodes === 0 })
   const isWithoutEdges = data?.live_nodes === 0 && !nodes.isError && !nodes.data?.edge_nodes.length
   if (!isOpen || !data) return null
+  if (rollouts.length > 0)
+    return (
+      <Suspense>
+        <RolloutToast rollouts={rollouts} undo={undo} onDone={onReleased} onDismiss={() => setOpen(false)} />
+      </Suspense>
+    )
   if (isWithoutEdges) return <SavedChange change={change} />
   const isLive = done && data.live_nodes > 0
   const tone = isLive ? 'allowed' : data.refusals.length || data.withheld.length || slow ? 'refused' : 'warned'
@@ -92,6 +110,9 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
 
 export const isEverywhere = (generation: Shapes['Generation'] | undefined): boolean =>
   generation !== undefined && generation.applied_nodes === generation.live_nodes && generation.refusals.length === 0
+
+const isOnItsWay = (generation: Shapes['Generation'] | undefined): boolean =>
+  generation?.rollouts.some(({ state }) => state !== 'released' && state !== 'halted') ?? false
 
 export function sentenceOf({ live_nodes, applied_nodes }: Shapes['Generation']): string {
   if (live_nodes === 0) return 'Saved. No edge node is live to apply it.'

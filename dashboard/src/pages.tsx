@@ -33,6 +33,13 @@ const pages: readonly Listed[] = [
     load: async () => (await import('./pages/traffic.tsx')).Traffic,
   },
   {
+    path: '/rollouts',
+    title: 'Rollouts',
+    icon: 'rollouts',
+    group: '',
+    load: async () => (await import('./pages/rollouts.tsx')).Rollouts,
+  },
+  {
     path: '/alerts',
     title: 'Alerts',
     icon: 'alerts',

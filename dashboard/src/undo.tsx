@@ -4,11 +4,12 @@ import { SentForApproval } from './api/problem.ts'
 import { Button } from './ui/button.tsx'
 import { ProblemNote } from './ui/problem.tsx'
 
-/** What undoing a change reverts: its audit event, or the change set that it applied. */
-export type Reversal = { kind: 'event' | 'change_set'; id: string }
+/** What undoing a change reverts: its audit event, the change set that it applied, or the rollout that contains it. */
+export type Reversal = { kind: 'event' | 'change_set' | 'rollout'; id: string }
 
 const draftOf = ({ kind, id }: Reversal, on: typeof api) => {
   const of = { params: { path: { id } }, body: {} }
+  if (kind === 'rollout') return answerOf(on.POST('/rollouts/{id}/revert', of))
   return answerOf(kind === 'event' ? on.POST('/audit_events/{id}/revert', of) : on.POST('/change_sets/{id}/revert', of))
 }
 export const draftReversal = (reversal: Reversal) => draftOf(reversal, api)

@@ -56,6 +56,7 @@ export async function furnish(admin: Account) {
     `/policies/${policy.id}`,
     '/restrictions',
     '/access-tests',
+    '/rollouts',
     '/change-sets',
     `/change-sets/${changeSet.id}`,
     '/newly-refused',

@@ -33,9 +33,9 @@ export function ignoreAccessTestsOnce(): void {
   if (refused) refused.isIgnored = true
 }
 
-/** What only asks, drafts, or is about the session. */
+/** What only asks, drafts, is about the session, or about changes that were made before. */
 const isNoChange =
-  /^\/(ip_checks|dashboard_session|change_sets(\/[^/]+(\/(preview|approve|withdraw))?)?)$|\/(impact|revert)$/
+  /^\/(ip_checks|dashboard_session|change_sets(\/[^/]+(\/(preview|approve|withdraw))?)?|rollouts\/[^/]+\/(halt|resume|release))$|\/(impact|revert)$/
 
 async function withFlag(request: Request, flag: string): Promise<Request> {
   const url = new URL(request.url)

@@ -1,6 +1,6 @@
 import { queryOptions, replaceEqualDeep, useQueryClient } from '@tanstack/react-query'
 import type { PlainListPath, RowOf } from '../../../clients/typescript/src/client.ts'
-import { $api, answerOf, api } from './client.ts'
+import { $api, answerOf, api, type Shapes } from './client.ts'
 import { every } from './every.ts'
 
 type AlertRule = RowOf<'/alert_rules'>
@@ -19,6 +19,20 @@ const keepRows = (before: unknown, after: unknown): unknown =>
 /** How things are changes by itself. A long list takes many requests, so it is read again less often. */
 const statusEvery = ({ state: { data } }: { state: { data: readonly unknown[] | undefined } }): number =>
   every(data && data.length > 1_000 ? 300_000 : 20_000)()
+
+/** What is on its way may be halted at any second; nothing happens to what has reached all waves. */
+function newsEveryMs(rollout: Shapes['RolloutDetails'] | undefined): number | false {
+  if (rollout?.state === 'released') return false
+  const isSettled = rollout?.state === 'halted' && rollout.nodes.every(({ has_previous }) => has_previous)
+  return isSettled || rollout?.state === 'waiting' ? 5_000 : 1_500
+}
+
+/** The same for one thing. It is followed more closely while a change of it is on its way. */
+export const statusOfOneEveryMs = ({
+  state: { data },
+}: {
+  state: { data?: { status?: Shapes['Status'] } | undefined }
+}) => (data?.status?.rollout ? 5_000 : 15_000)
 
 /** A list of things that have a status. */
 const withStatus = <Options extends object>(options: Options) => ({ ...options, refetchInterval: statusEvery })
@@ -74,6 +88,32 @@ export const queries = {
     ),
   changeSets: () =>
     $api.queryOptions('get', '/change_sets', { params: { query: { limit: 100 } } }, { refetchInterval: every(20_000) }),
+  /** Those that someone has to decide about. An account without waves has none, and is asked less often. */
+  haltedRollouts: () =>
+    $api.queryOptions(
+      'get',
+      '/rollouts',
+      { params: { query: { state: 'halted', limit: 20 } } },
+      { refetchInterval: every(20_000) },
+    ),
+  /** The newest, with those on their way. */
+  rollouts: () =>
+    $api.queryOptions(
+      'get',
+      '/rollouts',
+      { params: { query: { limit: 20 } } },
+      { refetchInterval: ({ state: { data } }) => (data?.rollouts.length === 0 ? every(60_000)() : every(20_000)()) },
+    ),
+  /** One, as often as something may happen to it. */
+  rollout: (id: string) =>
+    queryOptions({
+      queryKey: ['get', '/rollouts/{id}', id],
+      queryFn: async () => {
+        const { data, response } = await api.GET('/rollouts/{id}', { params: { path: { id } } })
+        return { rollout: data, etag: response.headers.get('etag') ?? '' }
+      },
+      refetchInterval: ({ state: { data } }) => newsEveryMs(data?.rollout),
+    }),
   /** Someone may have to act within a minute. */
   unconfirmed: () =>
     $api.queryOptions(

@@ -8,6 +8,7 @@ import { PageHeader } from '../ui/page_header.tsx'
 import { Section } from '../ui/section.tsx'
 import { NodeDetail } from './nodes/detail.tsx'
 import { NodeTable } from './nodes/table.tsx'
+import { OpenRollouts } from './rollouts/open_rollouts.tsx'
 
 export function Nodes() {
   const { id } = useParams()
@@ -21,6 +22,7 @@ export function Nodes() {
   return (
     <>
       <PageHeader title="Nodes" summary={nodes.data && sentenceOf(nodesIn(nodes.data))} />
+      <OpenRollouts />
       <Loaded query={nodes} lines={4}>
         {(list) => <ByCell list={list} />}
       </Loaded>

@@ -12,6 +12,7 @@ import { InForce } from './overview/in_force.tsx'
 import { Nodes } from './overview/nodes.tsx'
 import { RefusedAddresses } from './overview/refused_addresses.tsx'
 import { useAttention } from './overview/use_attention.tsx'
+import { OpenRollouts } from './rollouts/open_rollouts.tsx'
 import { TrafficFigures } from './statistics/traffic_figures.tsx'
 
 // Most of the time nothing fires.
@@ -30,6 +31,7 @@ export function Overview() {
         summary={[flowSentence(edges), attention && sentenceFor(attention.length)].filter(Boolean).join(' ')}
       />
       {edges && <FlowStrip edges={edges} />}
+      <OpenRollouts only={({ state }) => state !== 'halted'} />
       {attention && attention.length > 0 && <AttentionList items={attention} />}
       {firing.length > 0 && (
         <Suspense>

@@ -36,6 +36,7 @@ export function useFindings(text: string, caller: Shapes['Caller']): Section[] {
     { title: 'Address', findings: aboutAddress(text.trim()) },
     { title: 'Pages', findings: pagesFor(caller).filter(matches) },
     { title: 'Resources', findings: wanted ? resources.filter(matches).sort(byStart(wanted)) : [] },
+    { title: 'Rollouts', findings: aboutRollout(text.trim()) },
     { title: 'Actions', findings: actionsFor(caller).filter(matches) },
     { title: 'Audit log', findings: caller.role === 'admin' ? aboutId(text.trim()) : [] },
   ]
@@ -89,6 +90,11 @@ function aboutAddress(text: string): Finding[] {
   }))
   return [...checks, { id: 'traffic', icon: 'traffic', label: `Traffic of ${text}`, to: `/traffic?from=${ip}` }]
 }
+
+const aboutRollout = (text: string): Finding[] =>
+  /^ro_[0-9a-z]{26}$/.test(text)
+    ? [{ id: 'rollout', icon: 'rollouts', label: text, mono: true, detail: 'Rollout', to: `/rollouts/${text}` }]
+    : []
 
 const aboutId = (text: string): Finding[] =>
   /^[a-z]+_[0-9a-z]{26}$/.test(text)

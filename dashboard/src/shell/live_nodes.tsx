@@ -3,6 +3,7 @@ import { Link } from 'react-router'
 import type { Shapes } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { NodeBars } from './node_bars.tsx'
+import { useOpenRollouts } from './use_open_rollouts.ts'
 
 const count = new Intl.NumberFormat('en')
 
@@ -10,6 +11,13 @@ export function nodesIn({ edge_nodes, newest_generation }: Shapes['EdgeNodeList'
   const live = edge_nodes.filter((node) => node.live)
   const current = live.filter((node) => node.applied_generation >= newest_generation).length
   return { live: live.length, current, behind: live.length - current, offline: edge_nodes.length - live.length }
+}
+
+const openWords: Record<string, string> = {
+  halted: 'A change was halted',
+  watching: 'A change is rolling out',
+  releasing: 'A change is rolling out',
+  waiting: 'A change waits',
 }
 
 type Props = {
@@ -20,11 +28,19 @@ type Props = {
 /** On every page: whether all nodes enforce the newest state. For admins, since only they may list the nodes. */
 export function LiveNodes({ isShort = false }: Props) {
   const nodes = useQuery(queries.nodes()).data
+  const { rollouts } = useOpenRollouts()
   if (!nodes || nodes.edge_nodes.length === 0) return null
   const { live, current, behind, offline } = nodesIn(nodes)
-  const sentence = live === 0 ? 'No node is live' : `Live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}`
+  // A node of a later wave is up to date without the change: it is not to have it yet.
+  const [open] = rollouts
+  const sentence =
+    live === 0
+      ? 'No node is live'
+      : open
+        ? openWords[open.state]
+        : `Live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}`
   return (
-    <Link to="/nodes" className={isShort ? 'live-bars show-small' : 'live-nodes'}>
+    <Link to={open ? `/rollouts/${open.id}` : '/nodes'} className={isShort ? 'live-bars show-small' : 'live-nodes'}>
       <NodeBars current={current} behind={behind} offline={offline} />
       {isShort ? (
         <span className="for-readers">{sentence}</span>

@@ -29,6 +29,14 @@ export function useMarks(isAdmin: boolean): Map<string, PageMark> {
   const marks = new Map<string, PageMark>()
   const alerts = alertMark(useQuery(queries.firingAlerts()), useQuery(queries.alertRules()))
   if (alerts) marks.set('/alerts', alerts)
+  const halted = useQuery(queries.haltedRollouts())
+  const count = halted.data?.rollouts.length ?? 0
+  if (count > 0)
+    marks.set('/rollouts', {
+      health: 'partial',
+      meaning: count === 1 ? '1 rollout is halted' : `${count} rollouts are halted`,
+    })
+  else if (halted.isError) marks.set('/rollouts', { health: 'unknown', meaning: 'Rollouts could not be read' })
   if (refused?.length) marks.set('/newly-refused', { health: 'down', meaning: 'Addresses were shut out' })
   for (const [path, one, many, ...lists] of reads) {
     const mark = markFor(one, many, lists)

@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react'
+import { Link } from 'react-router'
 import type { Shapes } from '../api/client.ts'
 import { Badge, type Tone } from './badge.tsx'
 import { type Health, State } from './state.tsx'
@@ -32,8 +33,19 @@ export const StatusCell = ({ status }: { status: Status | undefined }) => (
   <span className="two">
     <StatusState status={status} />
     {status && status.state !== 'up' && <small className="status-reason">{status.reason}</small>}
+    <RolloutLink status={status} />
   </span>
 )
+
+/** To the rollout with a change of it that is not on every node. Up is then how it is with and without the change. */
+export const RolloutLink = ({ status }: { status: Status | undefined }) =>
+  status?.rollout ? (
+    <small>
+      <Link to={`/rollouts/${status.rollout.id}`}>
+        {status.rollout.state === 'halted' ? 'A change was halted' : 'A change is rolling out'}
+      </Link>
+    </small>
+  ) : null
 
 /** Beside the title of a page. */
 export const StatusBadge = ({ status }: { status: Status | undefined }) => (

@@ -69,7 +69,7 @@ async function read(get: () => Promise<{ text: string }>, hasWorked: boolean): P
 }
 
 function lineOf({ id, cell, state, wave, waves, watched_until }: Rollout): string {
-  const where = wave === null ? 'on no node' : `wave ${wave + 1} of ${waves}`
+  const where = wave === null ? 'on no node' : `wave ${wave}, the last is ${waves - 1}`
   const until = watched_until ? `, until ${watched_until}` : ''
   return `${id}  ${cell}  ${state}, ${where}${until}`
 }

@@ -25,6 +25,7 @@ const nouns: Record<string, string> = {
   alert_rules: 'alert rule',
   alerts: 'alert',
   approval_policy: 'approval policy',
+  rollouts: 'rollout',
 }
 /** Modules whose names are not words. */
 const modules: Record<string, string> = { ip_restriction: 'IP restriction' }
@@ -46,6 +47,10 @@ const verbs: Record<string, string> = {
   withdraw: 'withdrew',
   revert: 'proposed to undo',
   revert_unconfirmed: 'undid, because no one confirmed it,',
+  start: 'started',
+  halt: 'halted',
+  resume: 'resumed',
+  release: 'released',
   replace_rules: 'replaced the rules of',
   remove_rules: 'removed rules of',
 }

@@ -83,7 +83,7 @@ function Fields({ event }: { event: AuditEvent }) {
 
 /** Sessions end by themselves, drafts are deleted, and commands on the server are undone there. */
 const cannotBeReverted =
-  /^(server|sign_in|dashboard_session|command_sign_in|audit_events)\.|^change_sets\.(?!apply)|\.(rotate|replay|test|verify)$/
+  /^(server|rollouts|sign_in|dashboard_session|command_sign_in|audit_events)\.|^change_sets\.(?!apply)|\.(rotate|replay|test|verify)$/
 const reversalOf = ({ operation, id, resource_id }: AuditEvent): Reversal | undefined =>
   cannotBeReverted.test(operation)
     ? undefined
@@ -101,7 +101,7 @@ function Event({ event }: { event: AuditEvent }) {
         <Badge tone={tone}>{word}</Badge>
         <p>
           <b className="strong">
-            <Who ownerId={event.owner_id} />
+            <Who ownerId={event.owner_id} operation={event.operation} />
           </b>{' '}
           <span className="soft">{deedOf(event.operation)}</span> <Subject event={event} />
         </p>

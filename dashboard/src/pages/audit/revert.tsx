@@ -11,10 +11,10 @@ import { ProblemNote } from '../../ui/problem.tsx'
 import { draftReversal, type Reversal } from '../../undo.tsx'
 import { Diff } from './diff.tsx'
 
-type Props = { title: string; reversal: Reversal; onClose: () => void }
+type Props = { title: string; reversal: Reversal; note?: string; onClose: () => void }
 
 /** What taking one change back would do, or what is in the way. Later changes stay. */
-export function Revert({ title, reversal, onClose }: Props) {
+export function Revert({ title, reversal, note = 'Only this change is taken back. Later ones stay.', onClose }: Props) {
   const draft = useQuery({
     queryKey: ['revert', reversal.id],
     retry: false,
@@ -26,7 +26,7 @@ export function Revert({ title, reversal, onClose }: Props) {
       return { id, isWaiting: state === 'waiting', preview: await answerOf(api.POST('/change_sets/{id}/preview', of)) }
     },
   })
-  if (draft.data) return <Apply title={title} {...draft.data} onClose={onClose} />
+  if (draft.data) return <Apply title={title} note={note} {...draft.data} onClose={onClose} />
   return (
     <Dialog title={title} onClose={onClose} wide>
       {draft.isError ? <ProblemNote error={draft.error} /> : <Skeleton lines={4} />}
@@ -39,13 +39,14 @@ export function Revert({ title, reversal, onClose }: Props) {
 
 type ApplyProps = {
   title: string
+  note: string
   id: string
   isWaiting: boolean
   preview: Shapes['ChangeSetPreview']
   onClose: () => void
 }
 
-function Apply({ title, id, isWaiting, preview, onClose }: ApplyProps) {
+function Apply({ title, note, id, isWaiting, preview, onClose }: ApplyProps) {
   const client = useQueryClient()
   const of = { params: { path: { id } } }
   return (
@@ -73,7 +74,7 @@ function Apply({ title, id, isWaiting, preview, onClose }: ApplyProps) {
         </Button>
       }
     >
-      <p className="soft">Only this change is taken back. Later ones stay.</p>
+      <p className="soft">{note}</p>
       <Preview preview={preview} />
     </FormDialog>
   )

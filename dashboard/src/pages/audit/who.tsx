@@ -4,9 +4,10 @@ import { queries } from '../../api/queries.ts'
 import { type AuditEvent, subjectOf } from './describe.ts'
 
 /** The name of the owner; the id when the name is not known any more. */
-export function Who({ ownerId }: { ownerId: string | null }) {
+export function Who({ ownerId, operation = '' }: { ownerId: string | null; operation?: string }) {
   const people = usePeople()
-  if (!ownerId) return <>A command on the server</>
+  if (!ownerId)
+    return <>{operation.startsWith('rollouts.') ? 'The service or its operator' : 'A command on the server'}</>
   // An id that turns into a name a moment later makes the whole list jump.
   if (!people) return <span className="soft">…</span>
   return <>{people.find(({ id }) => id === ownerId)?.name ?? <span className="mono">{ownerId}</span>}</>

@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { Icon } from '../../ui/icons.tsx'
@@ -64,9 +65,31 @@ function useNames(): (backendId: string | undefined) => string | undefined {
   return (backendId) => backends?.find(({ id }) => id === backendId)?.description
 }
 
-/** Above everything else on the page: why the edge is not up. */
+/** Above everything else on the page: why the edge is not up, and which change of it is not on every node. */
 export function StatusNote({ status }: { status: Status | undefined }) {
-  if (stateOf(status) === 'up') return null
+  const { rollout, code } = status ?? {}
+  const isAboutRollout = code === 'rollout_halted'
+  return (
+    <>
+      {stateOf(status) !== 'up' && <Faulty status={status} />}
+      {rollout && (
+        <p className={rollout.state === 'halted' ? 'note warned with-icon' : 'note plain with-icon'} role="status">
+          <Icon name="rollouts" />
+          <span>
+            {isAboutRollout
+              ? 'The page of the rollout says what was seen, and what you can do.'
+              : rollout.state === 'halted'
+                ? `A change was halted, so nodes have what was there before. ${rollout.reason ?? ''}`
+                : 'A change is rolling out: some nodes have it, and others do not yet.'}{' '}
+            <Link to={`/rollouts/${rollout.id}`}>Show the rollout</Link>
+          </span>
+        </p>
+      )}
+    </>
+  )
+}
+
+function Faulty({ status }: { status: Status | undefined }) {
   return (
     <div className={stateOf(status) === 'down' ? 'note refused' : 'note warned'} role="status">
       <Icon name={stateOf(status) === 'down' ? 'refused' : 'warned'} />

@@ -3,7 +3,7 @@ import { useId, useState } from 'react'
 import { Link } from 'react-router'
 import { $api, type Api, answerOf, api, type Shapes } from '../../api/client.ts'
 import { useMayChange } from '../../api/may_change.ts'
-import { queries, useRefresh } from '../../api/queries.ts'
+import { queries, statusOfOneEveryMs, useRefresh } from '../../api/queries.ts'
 import { TrialImpact } from '../../change_impact.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -11,7 +11,7 @@ import { Icon } from '../../ui/icons.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Empty } from '../../ui/states.tsx'
-import { StatusBadge, StatusState } from '../../ui/status.tsx'
+import { RolloutLink, StatusBadge, StatusState } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { EdgeTraffic } from '../statistics/edge_traffic.tsx'
 import { AddRoute } from './add_route.tsx'
@@ -34,7 +34,12 @@ type Edge = Shapes['HttpsEdge']
 type Route = Shapes['HttpsEdgeRoute']
 
 export function HttpsDetail({ id }: { id: string }) {
-  const found = $api.useQuery('get', '/edges/https/{id}', { params: { path: { id } } })
+  const found = $api.useQuery(
+    'get',
+    '/edges/https/{id}',
+    { params: { path: { id } } },
+    { refetchInterval: statusOfOneEveryMs },
+  )
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const [isAdding, setAdding] = useState(false)
   const healthOf = useHealthOf()
@@ -211,6 +216,7 @@ function RouteSummary({ route }: { route: Route }) {
       </span>
       <span className="route-health">
         <StatusState status={route.status} />
+        <RolloutLink status={route.status} />
       </span>
       <span className="route-addresses">
         {ip_restriction?.enabled ? (

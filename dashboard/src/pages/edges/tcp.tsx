@@ -1,5 +1,6 @@
 import { Link } from 'react-router'
 import { $api } from '../../api/client.ts'
+import { statusOfOneEveryMs } from '../../api/queries.ts'
 import { Loaded } from '../../ui/loading.tsx'
 import { StatusBadge } from '../../ui/status.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
@@ -11,7 +12,12 @@ import { BackendRow, RestrictionRow } from './modules.tsx'
 import { ConnectionLimitRow } from './rate_limit.tsx'
 
 export function TcpDetail({ id }: { id: string }) {
-  const found = $api.useQuery('get', '/edges/tcp/{id}', { params: { path: { id } } })
+  const found = $api.useQuery(
+    'get',
+    '/edges/tcp/{id}',
+    { params: { path: { id } } },
+    { refetchInterval: statusOfOneEveryMs },
+  )
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const healthOf = useHealthOf()
   return (

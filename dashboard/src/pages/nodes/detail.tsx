@@ -6,6 +6,7 @@ import { Section } from '../../ui/section.tsx'
 import { Empty } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
+import { OpenRollouts } from '../rollouts/open_rollouts.tsx'
 import { type Node, NodeState } from './table.tsx'
 
 const count = new Intl.NumberFormat('en')
@@ -22,6 +23,7 @@ export function NodeDetail({ name, list }: { name: string; list: Shapes['EdgeNod
         status={node && <NodeState node={node} />}
         summary={node?.status?.reason}
       />
+      {node && <OpenRollouts only={({ cell }) => cell === node.cell} />}
       {node ? (
         <Shown node={node} newest={list.newest_generation} />
       ) : (

@@ -26,7 +26,7 @@ export function LastChanges() {
                 <li key={event.id}>
                   <span>
                     <b className="strong">
-                      <Who ownerId={event.owner_id} />
+                      <Who ownerId={event.owner_id} operation={event.operation} />
                     </b>{' '}
                     <span className="soft">{deedOf(event.operation)}</span> <Subject event={event} />
                   </span>

@@ -27,7 +27,9 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
   const certificates = useQuery(queries.certificates())
   const domains = useQuery(queries.domains())
   const webhooks = useQuery({ ...queries.webhooks(), enabled: isAdmin })
-  const reads = [keys, https, tcp, backends, certificates, domains, ...(isAdmin ? [nodes, webhooks] : [])]
+  const halted = useQuery(queries.haltedRollouts())
+  const rollouts = halted.data?.rollouts ?? []
+  const reads = [halted, keys, https, tcp, backends, certificates, domains, ...(isAdmin ? [nodes, webhooks] : [])]
   if (reads.some(({ isPending }) => isPending)) return undefined
   const edges = [...(https.data ?? []), ...(tcp.data ?? [])]
   const groups = [...(weighted.data ?? []), ...(failover.data ?? [])]
@@ -41,18 +43,21 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
         what: 'node',
       }),
     ),
+    ...rollouts.map(aboutRollout),
     ...aboutRefused(refused),
-    ...[...(backends.data ?? []), ...groups].flatMap(({ id, description, status, ...rest }) =>
-      itemFor({
-        id,
-        name: description ?? ('address' in rest ? rest.address : id),
-        status,
-        to: `/backends/${id}`,
-        what: 'backend',
-      }),
-    ),
+    ...[...(backends.data ?? []), ...groups]
+      .filter(({ status }) => !isAmong(rollouts, status))
+      .flatMap(({ id, description, status, ...rest }) =>
+        itemFor({
+          id,
+          name: description ?? ('address' in rest ? rest.address : id),
+          status,
+          to: `/backends/${id}`,
+          what: 'backend',
+        }),
+      ),
     ...edges
-      .filter(({ status }) => !hasCauseElsewhere(status))
+      .filter(({ status }) => !hasCauseElsewhere(status) && !isAmong(rollouts, status))
       .flatMap(({ id, description, hostports, status }) =>
         itemFor({ id, name: description ?? hostports[0] ?? id, status, to: `/edges/${id}`, what: 'edge' }),
       ),
@@ -83,6 +88,21 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
 /** The backend or the node that is to blame has an item of its own, instead of one for each edge that it concerns. */
 const causes = new Set(['servers_down', 'servers_failing', 'on_fallback', 'node_away', 'node_behind', 'storage_fault'])
 const hasCauseElsewhere = (status: Status | undefined): boolean => causes.has(status?.code ?? '')
+
+/** The rollout has an item of its own, if it could be read. */
+const isAmong = (rollouts: readonly Shapes['Rollout'][], status: Status | undefined): boolean =>
+  status?.code === 'rollout_halted' && rollouts.some(({ id }) => id === status.rollout?.id)
+
+const aboutRollout = ({ id, cell, reason }: Shapes['Rollout']): AttentionItem => ({
+  ...{
+    id,
+    tone: 'warned',
+    title: `A change was halted in cell ${cell}`,
+    to: `/rollouts/${id}`,
+    action: 'View rollout',
+  },
+  detail: `${reason ?? 'No reason was given.'} What this account changes there waits for a decision.`,
+})
 
 type Thing = { id: string; name: string; status: Status | undefined; to: string; what: string }
 
