@@ -201,9 +201,10 @@ const commands: Record<string, ServerCommand> = {
     forms: [
       [
         'cells list',
-        'list the cells, with the number of their nodes and accounts, and the process that sends them changes',
+        'list the cells, with the number of their nodes and accounts, the process that sends them changes, and what halts these',
       ],
       ['cells create NAME', 'create a cell, a set of nodes that serve the same accounts'],
+      ['cells set NAME', 'set how changes are watched in a cell with waves, and what halts them'],
       ['cells delete NAME', 'delete a cell without nodes and accounts'],
       ['cells place ACCOUNT CELL…', 'let exactly these cells serve an account'],
       ['cells show ACCOUNT', 'show which cells serve an account, and which of its edges name them'],
@@ -215,6 +216,16 @@ const commands: Record<string, ServerCommand> = {
         'with create --default: serve these accounts without confirmation; with place: also remove unusually many edges, routes and backends from a cell',
       ],
       ['--dry-run', 'with place: only print what would change'],
+      ['--soak-seconds N', 'with set: how long a wave is watched; at first 30'],
+      [
+        '--halt-addresses N|off',
+        'with set: halt when so many addresses that an edge or route let in lately are refused; at first 50',
+      ],
+      ['--halt-addresses-percent N|off', 'with set: halt when this share of them is refused; at first 20'],
+      [
+        '--halt-errors-percent N|off',
+        'with set: halt when the share of failed requests has risen by so many percentage points; at first 20',
+      ],
     ],
     ...database('GATEHOUSE_UNUSUAL_CHANGE_ENTRIES', 'GATEHOUSE_UNUSUAL_CHANGE_PERCENT'),
   },

@@ -98,6 +98,7 @@ export type FleetEvent = {
     | 'revoked'
     | 'operator_created'
     | 'cell_created'
+    | 'cell_changed'
     | 'cell_deleted'
     | 'account_placed'
     | 'proxy_changed'

@@ -8,9 +8,11 @@ import { newId, toId, type Uuid } from '../kernel/ids.ts'
 import { recordChange } from './audit.ts'
 import { type Waves, writeOutbox } from './outbox.ts'
 
+export const signals = ['record', 'proxy', 'difference', 'addresses', 'answers'] as const
+
 /** What nodes that have a rollout say of it that nodes did not say before. Kept with the rollout and shown to people. */
 export type Evidence = {
-  readonly signal: 'record' | 'proxy' | 'difference' | 'addresses' | 'answers'
+  readonly signal: (typeof signals)[number]
   /** Several are separated by commas. */
   readonly node: string
   readonly reason: string
@@ -40,9 +42,9 @@ export type StoredRollout = {
   reached: number
   waves: number
   soak_seconds: number
-  halt_addresses: number
-  halt_addresses_percent: number
-  halt_errors_percent: number
+  halt_addresses: number | null
+  halt_addresses_percent: number | null
+  halt_errors_percent: number | null
   since: number
   open_until: number
   released_as: number

@@ -54,6 +54,7 @@ test('a new cell has what its publisher starts from, and serves no account', asy
   assert.deepEqual(listed.at(-1), {
     ...{ name: 'first', default: false, nodes: 0, accounts: 0, placed_accounts: 0 },
     publisher: null,
+    ...{ soak_seconds: 30, halt_addresses: 50, halt_addresses_percent: 20, halt_errors_percent: 20 },
   })
   assert.equal(listed[0].name, 'default')
   const started = await one<{ cursor: number; epoch: number; settled: number }>(
@@ -69,6 +70,31 @@ test('a new cell has what its publisher starts from, and serves no account', asy
   assert.equal((await cells('create', 'No_Such')).code, 2)
   const events = await latestFleetEvents(db, 1)
   assert.deepEqual([events[0]?.operation, events[0]?.detail], ['cell_created', 'first'])
+})
+
+test('what halts a rollout is set for each cell, also to off, and what it was is kept', async () => {
+  const name = await newCell()
+  const [set] = await printed('set', name, '--soak-seconds', '60', '--halt-addresses', 'off')
+  const thresholds = { halt_addresses: 'off', halt_addresses_percent: 20, halt_errors_percent: 20 }
+  assert.deepEqual(set, { name, soak_seconds: 60, ...thresholds })
+  const [event] = await latestFleetEvents(db, 1)
+  assert.deepEqual(
+    [event?.operation, event?.detail],
+    ['cell_changed', `${name}: soak_seconds 30 to 60, halt_addresses 50 to off`],
+  )
+  const off = await cells('set', name, '--halt-addresses-percent', 'off')
+  assert.match(off.stderr, /refuses addresses which were let in is not halted/)
+  assert.equal((await printed('list')).at(-1).halt_addresses_percent, 'off')
+  await refused(/there is no cell nowhere/, 'set', 'nowhere', '--soak-seconds', '1')
+  for (const wrong of [
+    [],
+    ['--soak-seconds', 'off'],
+    ['--soak-seconds', '86401'],
+    ['--halt-errors-percent', '0'],
+    ['--halt-errors-percent', '101'],
+    ['--halt-addresses', '1.5'],
+  ])
+    assert.equal((await cells('set', name, ...wrong)).code, 2, wrong.join(' '))
 })
 
 test('an account is placed in exactly the cells that the operator names, and both sides see it', async () => {

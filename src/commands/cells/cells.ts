@@ -8,6 +8,7 @@ import { newId, toId, type Uuid } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
 import { type Cell, defaultCell } from '../../operations/placement.ts'
 import { publishersByCell } from '../../publisher/lock.ts'
+import { shownThresholds, type Thresholds, thresholdColumns } from './thresholds.ts'
 
 /** For the operator: why a change of cells is not possible. Thrown, it undoes the change. */
 export class CellsFault extends Error {
@@ -21,26 +22,29 @@ export const changingCells = <Result>(db: DbPool, change: (tx: Db) => Promise<Re
     return change(tx)
   })
 
-type CellInUse = {
+type CellInUse = Thresholds & {
+  id: number
   name: string
   default: boolean
   nodes: number
   accounts: number
   placed_accounts: number
-  /** The process that sends it changes, as `host:pid`. */
-  publisher: string | null
 }
 
-export async function listCellsInUse(db: Db): Promise<CellInUse[]> {
+/** With the process that sends changes to each, as `host:pid`. */
+export async function listCellsInUse(db: Db): Promise<object[]> {
   const [cells, publishers] = [await countUses(db), await publishersByCell(db)]
-  return cells.map(({ id, ...cell }) => ({ ...cell, publisher: publishers.get(id) ?? null }))
+  return cells.map(({ id, name, default: isDefault, nodes, accounts, placed_accounts, ...thresholds }) => ({
+    ...{ name, default: isDefault, nodes, accounts, placed_accounts, publisher: publishers.get(id) ?? null },
+    ...shownThresholds(thresholds),
+  }))
 }
 
 const countUses = (db: Db) =>
-  many<Omit<CellInUse, 'publisher'> & { id: number }>(
+  many<CellInUse>(
     db,
     sql`
-    select c.id, c.name, c.is_default as default, n.nodes,
+    select c.id, c.name, c.is_default as default, ${thresholdColumns}, n.nodes,
       p.placed + case when c.is_default then (
         select count(*) from accounts a where not exists (select from account_cells o where o.account_id = a.id)) else 0 end
         as accounts,

@@ -10,6 +10,7 @@ import { cellsOf } from '../../operations/placement.ts'
 import { findAccount, noSuchAccount } from '../accounts/find.ts'
 import { CellsFault, createCell, deleteCell, listCellsInUse } from '../cells/cells.ts'
 import { edgesNamingCells, isPlacedByName, lacking, place } from '../cells/placement.ts'
+import { off, setThresholds, shownThresholds } from '../cells/thresholds.ts'
 import { withDatabase } from '../database.ts'
 
 const flag = { type: 'boolean', default: false } as const
@@ -34,6 +35,8 @@ async function perform(db: DbPool, verb: string, args: string[], unusualAbove: U
       return 0
     case 'create':
       return create(db, args)
+    case 'set':
+      return set(db, args)
     case 'delete': {
       const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
       await deleteCell(db, onlyOne(positionals, 'delete NAME'))
@@ -46,7 +49,7 @@ async function perform(db: DbPool, verb: string, args: string[], unusualAbove: U
       return show(db, onlyOne(positionals, 'show ACCOUNT'))
     }
     default:
-      console.error("gatehouse: unknown command; expected 'cells' list, create, delete, place or show")
+      console.error("gatehouse: unknown command; expected 'cells' list, create, set, delete, place or show")
       return 2
   }
 }
@@ -64,6 +67,49 @@ async function create(db: DbPool, args: string[]): Promise<number> {
   const served = await createCell(db, { name, isDefault: values.default, confirmed: values.yes })
   console.log(JSON.stringify({ name, default: values.default, accounts: served }))
   console.error(`Let a node join it with: gatehouse nodes invite --cell ${name}`)
+  return 0
+}
+
+/** Each with the largest number that it may be, and whether it may be off. */
+const thresholds = {
+  'soak-seconds': { field: 'soak_seconds', most: 86_400, mayBeOff: false },
+  'halt-addresses': { field: 'halt_addresses', most: 1_000_000_000, mayBeOff: true },
+  'halt-addresses-percent': { field: 'halt_addresses_percent', most: 100, mayBeOff: true },
+  'halt-errors-percent': { field: 'halt_errors_percent', most: 100, mayBeOff: true },
+} as const
+
+async function set(db: DbPool, args: string[]): Promise<number> {
+  const text = { type: 'string' } as const
+  const options = Object.fromEntries(Object.keys(thresholds).map((flag) => [flag, text]))
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+  const name = onlyOne(
+    positionals,
+    `set NAME ${Object.keys(thresholds)
+      .map((flag) => `[--${flag} N]`)
+      .join(' ')}`,
+  )
+  const wanted: Record<string, number | null> = {}
+  for (const [flag, { field, most, mayBeOff }] of Object.entries(thresholds)) {
+    const given = values[flag]
+    if (given === undefined) continue
+    const isOff = mayBeOff && given === off
+    const isNumber = /^[1-9]\d{0,9}$/.test(given) && Number(given) <= most
+    if (!isOff && !isNumber)
+      throw new ConfigError(`--${flag} must be a whole number from 1 to ${most}${mayBeOff ? `, or ${off}` : ''}`)
+    wanted[field] = isOff ? null : Number(given)
+  }
+  if (Object.keys(wanted).length === 0)
+    throw new ConfigError(
+      `say what to set: ${Object.keys(thresholds)
+        .map((flag) => `--${flag}`)
+        .join(', ')}`,
+    )
+  const after = await setThresholds(db, name, wanted)
+  if (!after) throw new CellsFault(`there is no cell ${name}`)
+  console.log(JSON.stringify({ name, ...shownThresholds(after) }))
+  if (after.halt_addresses === null && after.halt_addresses_percent === null)
+    console.error(`In ${name}, a change that refuses addresses which were let in is not halted`)
+  if (after.halt_errors_percent === null) console.error(`In ${name}, a change after which requests fail is not halted`)
   return 0
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { judge } from './judge.ts'
-import type { Observed, WatchedNode, WatchedRollout } from './signals.ts'
+import type { Observed, Thresholds, WatchedNode, WatchedRollout } from './signals.ts'
 
 const soakMs = 30_000
 const rollout = (more: Partial<WatchedRollout> = {}): WatchedRollout => ({
@@ -88,8 +88,8 @@ test('the operator need not wait, but for the bucket', () => {
   assert.equal(verdict({ isUrgent: true, sentUpTo: 11 }, [silent]), 'wait')
 })
 
-const halted = (observed: Partial<Observed>, nodes = [node()]) =>
-  found({ appliedAt: 2_000 }, nodes, 5_000, { ...nothing, ...observed })
+const halted = (observed: Partial<Observed>, nodes = [node()], its: Partial<Thresholds> = {}) =>
+  judge(rollout({ appliedAt: 2_000 }), nodes, { ...nothing, ...observed }, { now: 5_000, ...thresholds, ...its })
 
 test('HAProxy that ended on a node that has the changes stops them, and one that ended before does not', () => {
   const { verdict: is, ...why } = halted({}, [node({ proxyLostAt: 1_000 })])
@@ -130,6 +130,18 @@ test('addresses that were let in lately and are refused stop a rollout above a n
     [10, 10],
   ] as const)
     assert.equal(halted(refused(count, letIn)).verdict, 'halt', `${count} of ${letIn}`)
+})
+
+test('a signal that is off halts nothing, and the others still do', () => {
+  const refused = { node: 'canary', target: 'edge', letIn: 60, addresses: Array.from({ length: 55 }, (_, n) => `${n}`) }
+  const counts = { before: { failed: 0, requests: 99 }, since: { failed: 99, requests: 99 } }
+  const answers = { node: 'canary', target: 'route', ...counts, elsewhere: { failed: 0, requests: 0 } }
+  const verdicts = (its: Partial<Thresholds>) =>
+    [{ refused: [refused] }, { answers: [answers] }].map((observed) => halted(observed, [node()], its).verdict)
+  assert.deepEqual(verdicts({ haltAddresses: null }), ['halt', 'halt'])
+  assert.deepEqual(verdicts({ haltAddressesPercent: null }), ['halt', 'halt'])
+  assert.deepEqual(verdicts({ haltAddresses: null, haltAddressesPercent: null }), ['wait', 'halt'])
+  assert.deepEqual(verdicts({ haltErrorsPercent: null }), ['halt', 'wait'])
 })
 
 test('failed requests stop a rollout when they rise against before and against nodes that do not have it', () => {

@@ -55,9 +55,10 @@ export type Observed = {
 }
 
 export type Thresholds = {
-  readonly haltAddresses: number
-  readonly haltAddressesPercent: number
-  readonly haltErrorsPercent: number
+  /** Null: off. */
+  readonly haltAddresses: number | null
+  readonly haltAddressesPercent: number | null
+  readonly haltErrorsPercent: number | null
 }
 
 /** One address of one, or one request of one, says nothing. */
@@ -99,7 +100,8 @@ const areTooMany = (
   { haltAddresses, haltAddressesPercent }: Thresholds,
 ): boolean =>
   addresses.length >= fewestAddresses &&
-  (addresses.length >= haltAddresses || addresses.length * 100 >= letIn * haltAddressesPercent)
+  ((haltAddresses !== null && addresses.length >= haltAddresses) ||
+    (haltAddressesPercent !== null && addresses.length * 100 >= letIn * haltAddressesPercent))
 
 function ofAddresses({ node, target, addresses, letIn }: Observed['refused'][number]): Evidence {
   const refused = addresses.length
@@ -117,6 +119,7 @@ function areWorse(
   { before, since, elsewhere }: Observed['answers'][number],
   { haltErrorsPercent }: Thresholds,
 ): boolean {
+  if (haltErrorsPercent === null) return false
   const rose = (from: Answers) => (shareOf(since) - shareOf(from)) * 100 >= haltErrorsPercent
   if (since.failed < fewestFailed || before.requests < fewestRequests || !rose(before)) return false
   return elsewhere.requests < fewestRequests || rose(elsewhere)
