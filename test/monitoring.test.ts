@@ -118,6 +118,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { 'gatehouse_rollouts{state="halted"}': '0x80 1x10' },
     quiet: { 'gatehouse_rollouts{state="watching"}': '1x90' },
   },
+  GatehouseRolloutStuck: {
+    fires: { gatehouse_rollout_overdue_seconds: '0+60x90' },
+    quiet: { gatehouse_rollout_overdue_seconds: '300x90' },
+  },
   GatehouseChangeSetNotUndone: {
     fires: { 'gatehouse_unconfirmed_change_sets{state="revert_failed"}': '1x90' },
     quiet: {

@@ -137,7 +137,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   )
 
   const stopForgetting = forget(db, publishers, log)
-  const stopWatching = watchWaves(db, { nodes, traffic, publishers, log }, () => nats?.publish(wakeSubject))
+  const stopWatching = watchWaves(db, { nodes, traffic, publishers, log, metrics }, () => nats?.publish(wakeSubject))
   const stopSavingHealth = saveHealth(db, believed, metrics, log, publishers)
 
   return {
@@ -228,7 +228,8 @@ function watchWaves(
     traffic,
     publishers,
     log,
-  }: Pick<PublishingParts, 'nodes' | 'publishers' | 'log'> & { traffic: RecentTraffic },
+    metrics,
+  }: Pick<PublishingParts, 'nodes' | 'publishers' | 'log'> & { traffic: RecentTraffic; metrics: Metrics },
   wake: () => void,
 ): () => Promise<void> {
   let nextLook = 0
@@ -241,7 +242,13 @@ function watchWaves(
       if (cells.length === 0) return nodes.setLater(new Set())
       nodes.setLater(new Set((await laterWaves(db)).keys()))
       const own = cells.filter(({ name }) => publishers.isActive(name))
-      if (await watchRollouts({ db, nodes: nodes.all, traffic, clock: systemClock, log }, own)) wake()
+      if (
+        await watchRollouts(
+          { ...{ db, nodes: nodes.all, traffic, clock: systemClock, log }, onHalted: metrics.countHalt },
+          own,
+        )
+      )
+        wake()
     },
     (err) => log.error({ err }, 'cannot look after rollouts; retrying'),
   )

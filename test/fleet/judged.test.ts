@@ -106,4 +106,7 @@ test('HAProxy that ends halts what is watched on its node', async () => {
   const rollout = await halted(dora)
   assert.equal(rollout?.evidence?.[0]?.signal, 'proxy')
   await answers(canary, dora, 200)
+  const metrics = await (await fetch(`${fleet.origin}/metrics`)).text()
+  for (const signal of ['addresses', 'answers', 'proxy'])
+    assert.match(metrics, new RegExp(`gatehouse_rollout_halts_total\\{signal="${signal}"\\} 1`))
 })

@@ -1,7 +1,12 @@
-import { Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { type Evidence, signals } from '../../operations/rollouts.ts'
 
-type Open = { readonly watching: number; readonly halted: number }
-export type RolloutMetrics = { readonly showRollouts: (counts: Open) => void }
+type Open = { readonly watching: number; readonly halted: number; readonly overdue_seconds: number }
+export type RolloutMetrics = {
+  readonly showRollouts: (open: Open) => void
+  /** Nodes have halted one. */
+  readonly countHalt: (evidence: readonly Evidence[]) => void
+}
 
 export function rolloutMetrics(registers: Registry[]): RolloutMetrics {
   const open = new Gauge({
@@ -10,10 +15,34 @@ export function rolloutMetrics(registers: Registry[]): RolloutMetrics {
     labelNames: ['state'],
     registers,
   })
+  const overdue = new Gauge({
+    name: 'gatehouse_rollout_overdue_seconds',
+    help: 'For how long the watch of a rollout should have ended, at most. Updated every 15 seconds.',
+    registers,
+  })
+  const labelNames = ['signal'] as const
+  const halts = new Counter({
+    name: 'gatehouse_rollout_halts_total',
+    help: 'Rollouts that this process has halted because of what nodes report, by what was seen first.',
+    ...{ labelNames, registers },
+  })
+  const seen = new Counter({
+    name: 'gatehouse_rollout_signals_total',
+    help: 'What spoke against the rollouts that this process has halted.',
+    ...{ labelNames, registers },
+  })
+  for (const signal of signals) for (const counter of [halts, seen]) counter.inc({ signal }, 0)
   return {
-    showRollouts({ watching, halted }) {
+    showRollouts({ watching, halted, overdue_seconds }) {
       open.set({ state: 'watching' }, watching)
       open.set({ state: 'halted' }, halted)
+      overdue.set(overdue_seconds)
+    },
+    countHalt(evidence) {
+      for (const [index, { signal }] of evidence.entries()) {
+        seen.inc({ signal })
+        if (index === 0) halts.inc({ signal })
+      }
     },
   }
 }

@@ -18,12 +18,18 @@ import {
 export const beginRollouts = (db: Db, cell: Cell): Promise<void> =>
   run(db, sql`update publisher_state set classified = greatest(classified, cursor) where cell_id = ${cell.id}`)
 
-export const countOpenRollouts = (db: Db): Promise<{ watching: number; halted: number }> =>
+export const countOpenRollouts = (db: Db): Promise<{ watching: number; halted: number; overdue_seconds: number }> =>
   one(
     db,
     sql`
-    select count(*) filter (where state = 'watching') as watching, count(*) filter (where state = 'halted') as halted
-    from rollouts where ended_at is null`,
+    select count(*) filter (where r.state = 'watching') as watching, count(*) filter (where r.state = 'halted') as halted,
+      -- One that waits for another of its account began its watch no earlier than that one ended.
+      coalesce(greatest(0, extract(epoch from max(now() - coalesce(r.applied_at, r.moved_at) - c.soak_seconds * interval '1 second')
+        filter (where r.state = 'watching' and not exists (
+          select from rollouts o
+          where o.cell_id = r.cell_id and o.account_id = r.account_id and o.ended_at is null and o.id < r.id)))), 0)::float8
+        as overdue_seconds
+    from rollouts r join cells c on c.id = r.cell_id where r.ended_at is null`,
   )
 
 type ChangeRow = { version: number; generation: number | null; account_id: Uuid; key: RecordKey }

@@ -4,6 +4,7 @@ import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Cell } from '../../operations/placement.ts'
 import {
+  type Evidence,
   haltRollout,
   noteApplied,
   openRollouts,
@@ -23,11 +24,12 @@ type Parts = {
   traffic: RecentTraffic
   clock: Clock
   log: Log
+  onHalted: (evidence: readonly Evidence[]) => void
 }
 
 /** Looks once at what is on its way in these cells, and does what the judge says. Resolves to whether something is to be sent. */
 export async function watchRollouts(parts: Parts, cells: readonly Cell[]): Promise<boolean> {
-  const { db, nodes, log } = parts
+  const { db, nodes } = parts
   let isToSend = false
   let waves: ReadonlyMap<string, number> | undefined
   for (const cell of cells) {
@@ -40,7 +42,7 @@ export async function watchRollouts(parts: Parts, cells: readonly Cell[]): Promi
       .map((node) => ({ ...node, wave: known.get(node.node) ?? 0 }))
     for (const rollout of rollouts) {
       const verdict = await verdictOf(parts, rollout, inCell)
-      await act({ db, log }, rollout, verdict)
+      await act(parts, rollout, verdict)
       isToSend ||= verdict.verdict === 'release' || verdict.verdict === 'halt'
     }
   }
@@ -92,13 +94,14 @@ const watchedOf = (rollout: StoredRollout): WatchedRollout => ({
   isUrgent: rollout.is_urgent,
 })
 
-async function act({ db, log }: Pick<Parts, 'db' | 'log'>, rollout: StoredRollout, verdict: Verdict): Promise<void> {
+async function act({ db, log, onHalted }: Parts, rollout: StoredRollout, verdict: Verdict): Promise<void> {
   const { id, account, cell } = rollout
   try {
     if (verdict.verdict === 'applied') await noteApplied(db, rollout)
     if (verdict.verdict === 'release') await releaseRollout(db, id, rollout.is_urgent ? 'all' : 'next')
     if (verdict.verdict !== 'halt') return
     await haltRollout(db, id, verdict)
+    onHalted(verdict.evidence)
     log.error({ rollout: id, account, cell, reason: verdict.reason }, 'a rollout was halted')
   } catch (error) {
     // An operator was faster.
