@@ -1,6 +1,14 @@
--- locks: cells
+-- locks: cells, outbox, rollouts
 -- Null: this does not halt rollouts in the cell.
 alter table cells
   alter column halt_addresses drop not null,
   alter column halt_addresses_percent drop not null,
   alter column halt_errors_percent drop not null;
+
+-- Why a change does not wait for a watch, if someone asked for that; and what it refuses, if it does nothing else.
+alter table outbox
+  add column urgent text,
+  add column denies cidr;
+
+-- The operator releases it, whatever nodes say of it.
+alter table rollouts add column is_forced boolean not null default false;

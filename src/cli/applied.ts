@@ -4,7 +4,7 @@ import { Failure, usageFailure } from './exits.ts'
 /** By default one: a change that no node has is in force nowhere. */
 export function readMinNodes(text: string | undefined, isWaiting: boolean): number {
   if (text === undefined) return 1
-  if (!isWaiting) throw usageFailure('--min-nodes needs --wait applied')
+  if (!isWaiting) throw usageFailure('--min-nodes needs --wait applied or released')
   if (!/^\d{1,6}$/.test(text)) throw usageFailure(`--min-nodes must be a number of edge nodes, not '${text}'`)
   return Number(text)
 }

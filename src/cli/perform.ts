@@ -23,6 +23,9 @@ export function connect(
   return { ...chooseProfile(config, profile), timeoutMs: seconds * 1000, verbose }
 }
 
+/** The service waits for two minutes. */
+const releasedTimeout = '180'
+
 /** Runs one operation with what was typed after its words. */
 export async function perform(config: ClientConfig, operation: Operation, args: string[]): Promise<number> {
   const typed = readFlags(args, operation.flags, usableFlags(operation))
@@ -31,9 +34,10 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
     return exits.ok.code
   }
   const view = await readView(operation, typed.command)
-  const connection = connect(config, typed.command)
+  const isReleaseAwaited = typed.given.some(({ flag, value }) => flag.name === 'wait' && value === 'released')
+  const connection = connect(config, { ...(isReleaseAwaited && { timeout: releasedTimeout }), ...typed.command })
   const requests = await requestsFor(connection, operation, typed, view)
-  const minNodes = readMinNodes(typed.command['min-nodes'], requests[0]?.query?.wait === 'applied')
+  const minNodes = readMinNodes(typed.command['min-nodes'], requests[0]?.query?.wait !== undefined)
   const isDryRun = requests[0]?.query?.dry_run === true
   const { all, filter, 'sort-by': sortBy, watch: isWatched } = typed.command
   const areAllNeeded = Boolean(all || filter || sortBy)
@@ -151,7 +155,7 @@ function tell(operation: Operation, { query }: Call, { headers, text }: Answer, 
     log('There are more results. Use --all to fetch every page.')
   if (text.includes('"secret":"whsec_')) log('Save the secret now. It will not be shown again.')
   if (text.includes('"token":"')) log('Save the token now. It will not be shown again.')
-  const applied = query?.wait === 'applied' ? appliedOf(headers) : undefined
+  const applied = query?.wait !== undefined ? appliedOf(headers) : undefined
   if (!applied) return exits.ok.code
   const fault = appliedFault(applied, minNodes)
   if (fault) report(fault)

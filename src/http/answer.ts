@@ -5,10 +5,11 @@ import { toId } from '../kernel/ids.ts'
 import { formatAddress } from '../kernel/ip/address.ts'
 import { sourceAddress } from '../kernel/ip/source.ts'
 import { breakGlass, isForApproval, propose, reasonOf } from './approval/approval.ts'
+import { urgentOf } from './approval/urgent.ts'
 import { identify, identifySigningIn, isStillLetIn, letIn } from './authentication.ts'
 import { checkHost, checkIds, checkRepeatedId, checkVersion, isPermitted, permit } from './checks.ts'
 import { dryRunResult } from './dry_run.ts'
-import { waitAppliedMs } from './edges.ts'
+import { waitAppliedMs, waitReleasedMs } from './edges.ts'
 import type { Events } from './event_stream.ts'
 import { checkedQuery, handleOn, type Incoming, nothingRepeated, originOf, splitBody } from './handling.ts'
 import { declaredLength, declaredType, hasBody, readJson, refuseBody, refuseCoding, tooLarge } from './input/body.ts'
@@ -51,7 +52,7 @@ export async function answer(incoming: Incoming): Promise<Answer> {
     ? await perform(incoming, facts.caller, query, body, repeated, whole)
     : await signIn(incoming, query, body as { token: string })
   if (route.method !== 'GET') service.changes.ring()
-  const applied = await tellEdges(service, caller, result, query.wait === 'applied', facts)
+  const applied = await tellEdges(service, caller, result, query.wait, facts)
   const stream = result.events && openStream(incoming, caller, result.events)
   if (result.brokeGlass) service.metrics.countBreakGlass()
   const isAnother = facts.isDryRun || facts.isProposed
@@ -136,6 +137,8 @@ async function perform(
   const ifMatch = raw.headersDistinct['if-match']?.join(', ')
   const idempotencyKey = raw.headersDistinct['idempotency-key']?.join(', ')
   const reason = reasonOf(incoming, caller, query)
+  const urgent = await urgentOf(incoming, caller, query)
+  if (urgent) facts.urgent = urgent
   const sent = { params, query, body, repeated, ifMatch, idempotencyKey, breakGlass: reason, isPart: isDryRun }
   const on = (db: DbPool) => handleOn(db, incoming, route, caller, sent)
   const db = service.dbOf(caller.accountId)
@@ -164,15 +167,22 @@ async function tellEdges(
   { edges }: Service,
   { accountId }: Pick<Caller, 'accountId'>,
   { generation }: Result<unknown>,
-  wait: boolean,
-  { turn }: RequestFacts,
+  wait: unknown,
+  { turn, urgent }: RequestFacts,
 ): Promise<Record<string, string>> {
   if (generation === undefined) return {}
   edges.committed()
-  if (!wait) return {}
+  const takesAlong: Record<string, string> = urgent?.along.length
+    ? { 'Service-Takes-Along': namesOf(urgent.along) }
+    : {}
+  if (wait === undefined) return takesAlong
   turn?.end()
-  const { live, applied, behind } = await edges.waitFor(generation, accountId, waitAppliedMs)
+  const { live, applied, behind } =
+    wait === 'released'
+      ? await edges.waitForAll(generation, accountId, waitReleasedMs)
+      : await edges.waitFor(generation, accountId, waitAppliedMs)
   return {
+    ...takesAlong,
     'Service-Applied': `${applied.length}/${live.length}`,
     ...(behind.length && { 'Service-Behind': namesOf(behind.map(({ node }) => node)) }),
   }

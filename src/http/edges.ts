@@ -21,6 +21,10 @@ export type EdgeView = {
   status: (generation: number, accountId: Uuid) => Promise<ChangeStatus>
   /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
   waitFor: (generation: number, accountId: Uuid, timeoutMs: number) => Promise<ChangeStatus>
+  /** The same on the nodes of all waves; it ends early when the change is halted. */
+  waitForAll: (generation: number, accountId: Uuid, timeoutMs: number) => Promise<ChangeStatus>
+  /** Those of the account that have not reached all waves. */
+  rolloutsOf: (accountId: Uuid) => Promise<readonly { id: Id<'ro'>; isHalted: boolean }[]>
   committed: () => void
   /** Live requests, of the form in which edge nodes tell of them. Returns how to end it. */
   watch: (
@@ -37,6 +41,8 @@ export const noEdges: EdgeView = {
   isConnected: () => true,
   status: async () => noNodes,
   waitFor: async () => noNodes,
+  waitForAll: async () => noNodes,
+  rolloutsOf: async () => [],
   committed() {},
   watch: () => () => {},
   fault: () => undefined,
@@ -44,3 +50,5 @@ export const noEdges: EdgeView = {
 
 /** How long `?wait=applied` waits for edge nodes that are behind. */
 export const waitAppliedMs = 10_000
+/** The same for `?wait=released`, which includes the watches. */
+export const waitReleasedMs = 120_000

@@ -44,7 +44,7 @@ export type Acting = {
   readonly service: Pick<Service, 'clock' | 'evaluate' | 'settings' | 'edges' | 'changes' | 'domains' | 'publicUrl'>
   readonly routes: Incoming['routes']
   readonly operationId: Id<'op'>
-  readonly facts: Pick<RequestFacts, 'sourceIp' | 'statusUnread'>
+  readonly facts: Pick<RequestFacts, 'sourceIp' | 'statusUnread' | 'urgent'>
   /** No one is there to be locked out, and no key did it. */
   readonly isAutomatic?: true
 }
@@ -110,6 +110,7 @@ export const originOf = (
   ...{ accountId: caller.accountId, operation, operationId },
   ...(!isAutomatic && { caller }),
   ...(facts.sourceIp !== undefined && { sourceIp: facts.sourceIp }),
+  ...(facts.urgent && { urgent: facts.urgent.reason }),
 })
 
 /** Every operation, checked once, by its name. */
@@ -206,7 +207,7 @@ async function makeChange(
   })
 }
 
-const notInSets = ['dry_run', 'wait', 'confirm', 'ignore_access_tests', 'break_glass']
+const notInSets = ['dry_run', 'wait', 'confirm', 'ignore_access_tests', 'break_glass', 'rollout']
 
 const lockoutAllowed = ({ isAutomatic }: Acting, route: Route, query: Sent['query']): Sent['query'] =>
   isAutomatic && Object.hasOwn(route.query?.properties ?? {}, 'allow_self_lockout')

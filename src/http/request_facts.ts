@@ -17,6 +17,8 @@ export type RequestFacts = {
   isDryRun?: boolean
   /** The change waits for approval, as a change set. */
   isProposed?: boolean
+  /** Why its changes do not wait for a watch, and the rollouts that come along. */
+  urgent?: { readonly reason: string; readonly along: readonly string[] }
   /** Why the token was not good, if that is why. */
   expiredKeyId?: Id<'ak'>
   outsideRangesKeyId?: Id<'ak'>

@@ -91,14 +91,24 @@ export const AnnotationsShown = {
 export const PathId = <P extends IdPrefix>(prefix: P) => Type.Optional(Id(prefix))
 
 /** On changes that concern edges. */
-export const Wait = Type.Optional(
-  Type.Unsafe<'applied'>({
-    type: 'string',
-    enum: ['applied'],
-    description:
-      'Wait until every live edge node has applied the change, for at most 10 seconds. Service-Applied says how many have, and Service-Behind names the others.',
-  }),
-)
+export const EdgeChangeQuery = {
+  wait: Type.Optional(
+    Type.Unsafe<'applied' | 'released'>({
+      type: 'string',
+      enum: ['applied', 'released'],
+      description:
+        'applied: wait until every live edge node that gets changes first has applied the change, for at most 10 seconds. released: until those of all waves have, for at most 2 minutes; it ends early if the change is halted, and at once if ten requests of the account wait already. Service-Applied says how many have, and Service-Behind names the others.',
+    }),
+  ),
+  rollout: Type.Optional(
+    Type.Unsafe<'urgent'>({
+      type: 'string',
+      enum: ['urgent'],
+      description:
+        'Where nodes have waves: give the change to all of them once the first have applied it, whatever clients see then. Everything that the account has on its way comes along; Service-Takes-Along names it. Only for admins, with the reason in the header `Service-Reason`. The audit has an event for it.',
+    }),
+  ),
+}
 
 /** On every change. */
 export const DryRun = Type.Optional(

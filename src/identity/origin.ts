@@ -9,4 +9,6 @@ export type Origin = {
   /** Absent when the operator did it with a command on the server. */
   readonly caller?: Caller
   readonly sourceIp?: string
+  /** Why its changes are to reach all nodes without a watch. */
+  readonly urgent?: string
 }

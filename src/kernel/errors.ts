@@ -216,7 +216,7 @@ export const errorCatalog = {
   },
   ERR_ROLLOUT_STATE: {
     cause:
-      'The rollout is not in a state in which this can be done: it is halted already, it is not halted, it has reached all waves, or it waits for an earlier one of the account. The message says which.',
+      'The rollout is not in a state in which this can be done: it is halted already, it is not halted, it has reached all waves, or it waits for an earlier one of the account. Or an urgent change was asked for while a rollout of the account is halted. The message says which.',
     hint: 'Read the rollout: `state` says how far it is. What has reached all waves is undone with a change or a revert.',
   },
   ERR_NOT_REVERSIBLE: {

@@ -10,7 +10,9 @@ export type Change = {
   before: object | null
   after: object | null
   /** The records that edge nodes must be sent because of it. */
-  records?: readonly RecordKey[]
+  records?: readonly RecordKey[] | undefined
+  /** It does nothing but refuse this range. */
+  denies?: string | undefined
 }
 
 /**
@@ -20,5 +22,11 @@ export type Change = {
 export async function record(tx: Db, origin: Origin, change: Change): Promise<number | undefined> {
   const changed = await recordChange(tx, origin, change)
   if (!changed || !change.records?.length) return undefined
-  return writeOutbox(tx, origin.accountId, change.records, undefined, undefined, origin.operationId)
+  const { operationId, urgent } = origin
+  if (urgent !== undefined) {
+    const after = { operation: origin.operation, reason: urgent }
+    await recordChange(tx, { ...origin, operation: 'rollouts.urgent' }, { ...change, before: null, after })
+  }
+  const asked = { operationId, urgent, denies: change.denies }
+  return writeOutbox(tx, origin.accountId, change.records, undefined, undefined, asked)
 }

@@ -4,7 +4,7 @@ import { transaction } from '../db/transaction.ts'
 import { checkIfMatch } from '../http/preconditions.ts'
 import { editedFields, refuseChanged } from '../http/read_only.ts'
 import { type Handling, type ParamsOf, type Result, type Route, type RouteShape, route } from '../http/route.ts'
-import { Closed, Wait } from '../http/wire.ts'
+import { Closed, EdgeChangeQuery } from '../http/wire.ts'
 import type { Caller } from '../identity/caller.ts'
 import { record } from './change.ts'
 import { once } from './idempotency.ts'
@@ -89,6 +89,7 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
             before: null,
             after: stableFieldsOf(resource, body),
             records: resource.records?.(row, request.caller, 'create'),
+            denies: resource.denies?.(row),
           })
           return { row, body, generation }
         }),
@@ -271,7 +272,7 @@ export const changePart = <P extends ItemParams, Row, Shape extends TObject, Par
 
 /** Changes that concern edges can be waited for. */
 const changeQuery = ({ records }: { readonly records?: unknown }, guard: Guard | undefined) =>
-  Closed({ ...guard?.query.properties, ...(records ? { wait: Wait } : {}) })
+  Closed({ ...guard?.query.properties, ...(records ? EdgeChangeQuery : {}) })
 
 /** One transaction, inside the guard. */
 const changing = <Done>(

@@ -1,5 +1,5 @@
 import { type Db, many, one } from '../db/pool.ts'
-import { type SqlFragment, sql } from '../db/sql.ts'
+import { nothing, type SqlFragment, sql } from '../db/sql.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import type { Caller } from '../identity/caller.ts'
 import { rfc3339 } from '../kernel/clock.ts'
@@ -7,6 +7,14 @@ import type { Id, Uuid } from '../kernel/ids.ts'
 import type { Cell } from './placement.ts'
 
 export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
+/** What is known of a change that someone asked for. */
+type Asked = {
+  readonly operationId?: Id<'op'> | undefined
+  /** Why it is not to wait for a watch. */
+  readonly urgent?: string | undefined
+  /** It does nothing but refuse this range. */
+  readonly denies?: string | undefined
+}
 /** Waves of a cell, both included. */
 export type Waves = { readonly from: number; readonly to: number }
 
@@ -20,21 +28,25 @@ export async function writeOutbox(
   keys: readonly RecordKey[],
   cell?: Pick<Cell, 'id'>,
   waves?: Waves,
-  operationId?: Id<'op'>,
+  asked: Asked = {},
 ): Promise<number> {
   // The columns are not named without need: a migration that is older than them writes changes too.
   const [ofCell, cellId] = cell ? [sql`, cell_id`, sql`, ${cell.id}`] : [sql``, sql``]
   const [ofWaves, range] = inWaves(waves)
-  const [ofOperation, operation] = operationId ? [sql`, operation_id`, sql`, ${operationId}`] : [sql``, sql``]
-  const [column, value] = [sql`${ofCell}${ofWaves}${ofOperation}`, sql`${cellId}${range}${operation}`]
+  const { operationId, urgent, denies } = asked
+  const [ofOperation, operation] = operationId ? [sql`, operation_id`, sql`, ${operationId}`] : [nothing, nothing]
+  const [ofUrgent, reason] = urgent === undefined ? [nothing, nothing] : [sql`, urgent`, sql`, ${urgent}`]
+  const [ofDenies, denied] = denies === undefined ? [nothing, nothing] : [sql`, denies`, sql`, ${denies}::cidr`]
+  const column = sql`${ofCell}${ofWaves}${ofOperation}${ofUrgent}${ofDenies}`
+  const value = sql`${cellId}${range}${operation}${reason}${denied}`
   const { generation } = await one<{ generation: number }>(
     tx,
     sql`
     with next as materialized (select next_generation() as generation), written as (
       insert into outbox (generation, account_id, key${column})
       select next.generation, ${accountId}, key${value} from next, unnest(${[...new Set(keys)]}::text[]) as key
-      -- Several changes of a change set may concern the same record.
-      on conflict (generation, key) do nothing
+      -- Several changes of a change set may concern the same record. Together they do more than one of them.
+      on conflict (generation, key) ${operationId ? sql`do update set denies = null` : sql`do nothing`}
     )
     select generation from next`,
   )

@@ -54,6 +54,8 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
     verb: 'create' | 'update' | 'delete',
     before?: Row,
   ) => readonly RecordKey[]
+  /** The range that a new one refuses, if it does nothing else. */
+  readonly denies?: (row: Row) => string | undefined
 }
 
 export type StatusRequest = Pick<

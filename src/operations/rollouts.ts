@@ -49,6 +49,7 @@ export type StoredRollout = {
   open_until: number
   released_as: number
   is_urgent: boolean
+  is_forced: boolean
   reason: string | null
   evidence: readonly Evidence[] | null
   created_at: string
@@ -65,7 +66,7 @@ export type StoredRollout = {
 export const rollouts = (where: SqlFragment): SqlFragment => sql`
   select r.id, r.public_id, r.cell_id, c.name as cell, r.account_id, a.name as account, r.state, r.reached, c.waves, c.soak_seconds,
     c.halt_addresses, c.halt_addresses_percent, c.halt_errors_percent,
-    r.since, r.open_until, r.released_as, r.is_urgent, r.reason, r.evidence, r.created_at, r.moved_at, r.applied_at,
+    r.since, r.open_until, r.released_as, r.is_urgent, r.is_forced, r.reason, r.evidence, r.created_at, r.moved_at, r.applied_at,
     r.ended_at, s.cursor as sent_up_to,
     array(select h.key from held_records h where h.rollout_id = r.id order by h.key) as keys,
     not exists (
@@ -198,7 +199,7 @@ export async function halt(tx: Db, rollout: StoredRollout, { reason, evidence = 
     tx,
     sql`
       update rollouts set state = 'halted', reached = -1, reason = ${reason}, evidence = ${JSON.stringify(evidence)}::json,
-        is_urgent = false, applied_at = null, moved_at = now(),
+        is_urgent = false, is_forced = false, applied_at = null, moved_at = now(),
         open_until = greatest(open_until, (select max(open_until) from rollouts where id in (${later})))
       where id = ${id}`,
   )
@@ -214,7 +215,8 @@ export async function halt(tx: Db, rollout: StoredRollout, { reason, evidence = 
   await run(tx, sql`update rollouts set released_as = ${generation} where id = ${id}`)
 }
 
-type Resume = { readonly reason: string; readonly isUrgent?: boolean }
+/** `isForced`: whatever nodes say of it, which is for the operator alone. */
+type Resume = { readonly reason: string; readonly isUrgent?: boolean; readonly isForced?: boolean }
 
 export const resumeRollout = (db: DbPool, id: number, why: Resume): Promise<void> =>
   deciding(db, id, async (tx, rollout) => {
@@ -227,14 +229,18 @@ export const resumeRollout = (db: DbPool, id: number, why: Resume): Promise<void
  * The first wave gets what was halted again, and it is watched. Until its bucket has it, further changes of the account
  * join it: the bucket does not say what was before them.
  */
-export async function resume(tx: Db, rollout: StoredRollout, { reason, isUrgent = false }: Resume): Promise<void> {
+export async function resume(
+  tx: Db,
+  rollout: StoredRollout,
+  { reason, isUrgent = false, isForced = false }: Resume,
+): Promise<void> {
   refuseUndecidable(rollout)
   const { id, reached, keys } = rollout
   if (reached >= 0 && !isUrgent) throw new RolloutFault('the rollout is not halted')
   await run(
     tx,
     sql`
-      update rollouts set is_urgent = ${isUrgent}, reason = ${reason}, state = 'watching',
+      update rollouts set is_urgent = ${isUrgent}, is_forced = ${isForced}, reason = ${reason}, state = 'watching',
         reached = greatest(reached, 0) where id = ${id}`,
   )
   if (reached >= 0) return

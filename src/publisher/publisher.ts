@@ -226,7 +226,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   let lastExpiry = timing.now()
   const { trustedKeys } = tables
   const isWritten = () => waitUntilWritten(bucketWriter, timing, until)
-  const first = wave === 0 ? await openFirstWave({ locked, natsSink, trustedKeys, isWritten }) : undefined
+  const first = wave === 0 ? await openFirstWave({ locked, natsSink, trustedKeys, isWritten, timing }) : undefined
   /** The first of several waves assigns what it is about to send to rollouts. */
   const databaseFor = (batch: Rows & { after: number }): PublisherDatabase =>
     first ? viewOfWave({ ...ofWave, hold: (...found) => first.hold(batch, ...found) }) : database

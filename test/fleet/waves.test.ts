@@ -1,10 +1,12 @@
 // A cell with two waves and a node in each: a change reaches the second after it was watched in the first.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { setThresholds } from '../../src/commands/cells/thresholds.ts'
 import { apiPrefix, channelsOf } from '../../src/distribution/channels.ts'
 import { accountPusher } from '../../src/fleet/nats_accounts.ts'
 import { toId, type Uuid } from '../../src/kernel/ids.ts'
 import { defaultCell } from '../../src/operations/placement.ts'
+import { make } from '../harness/fixtures.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { addNode, connectWith } from './operator_nats.ts'
 import { startTwoWaves } from './two_waves.ts'
@@ -16,6 +18,20 @@ const system = await connectWith(file, fleet.nats, accountPusher(fleet.operator,
 const first = await startNode('edge-canary', 0)
 const before = await newTenant('before.example')
 let second = await startNode('edge-later', 1)
+
+/** Watches nothing to its end meanwhile. */
+async function withSoak(seconds: number, work: () => Promise<void>): Promise<void> {
+  await setThresholds(fleet.db, defaultCell.name, { soak_seconds: seconds })
+  await work().finally(() => setThresholds(fleet.db, defaultCell.name, { soak_seconds: soakMs / 1_000 }))
+}
+
+async function withMember(host: string) {
+  const tenant = await newTenant(host)
+  await settled(tenant)
+  const bot = await make(tenant.client, '/bot_users', { name: 'deploys' })
+  const { token } = await make(tenant.client, '/api_keys', { owner_id: bot.id })
+  return [tenant, fleet.clientFor(token)] as const
+}
 
 test('a node of a new wave gets what is there, and the next changes after they were watched', async () => {
   await answers(second, before, 200)
@@ -145,6 +161,77 @@ test('what was changed in a halted rollout says so', async () => {
   await settled(frank)
   const { body: after } = await frank.client('GET', frank.edge.uri)
   assert.equal(after.status.rollout, undefined)
+})
+
+test("an urgent change reaches every node without the watch, takes along what is watched, and is an admin's with a reason", async () => {
+  const [gina, member] = await withMember('gina.example')
+  const soon = { headers: { 'service-reason': 'a leaked token' } }
+  const rule = (cidr: string) => ({ ip_policy_id: gina.policy.id, cidr, action: 'deny' })
+  await withSoak(300, async () => {
+    const refused = await member('POST', '/ip_policy_rules?rollout=urgent', rule('127.0.0.2/32'), soon)
+    assert.deepEqual([refused.status, refused.body.error_code], [403, 'ERR_FORBIDDEN'])
+    const unexplained = await gina.client('POST', '/ip_policy_rules?rollout=urgent', rule('127.0.0.2/32'))
+    assert.deepEqual([unexplained.status, unexplained.body.details.field], [400, 'Service-Reason'])
+
+    await gina.client('PATCH', gina.edge.uri, { hostports: ['gina.example:443', 'gina2.example:443'] })
+    await answers(first, { host: 'gina2.example' }, 200)
+    const [watched] = await open(gina)
+    const urgent = await gina.client(
+      'POST',
+      '/ip_policy_rules?rollout=urgent&wait=released',
+      rule('127.0.0.0/30'),
+      soon,
+    )
+    assert.equal(urgent.headers.get('service-takes-along'), toId('ro', watched?.public_id as Uuid))
+    assert.equal(urgent.headers.get('service-applied'), '2/2')
+    for (const node of [first, second]) await answers(node, { host: 'gina2.example' }, 403)
+    await settled(gina)
+    const { audit_events } = (await gina.client('GET', '/audit_events?operation=rollouts.urgent')).body
+    assert.deepEqual(
+      audit_events.map(({ owner_id, resource_id, after }: Record<string, unknown>) => [
+        typeof owner_id,
+        resource_id,
+        after,
+      ]),
+      [['string', urgent.body.id, { operation: 'ip_policy_rules.create', reason: 'a leaked token' }]],
+    )
+
+    // What comes afterwards is watched.
+    await gina.client('DELETE', `/ip_policy_rules/${urgent.body.id}?wait=applied`)
+    await answers(first, gina, 200)
+    assert.equal(await status(second, gina), 403)
+    await command('halt', `${(await open(gina))[0]?.id}`)
+    const whileHalted = await gina.client('POST', '/ip_policy_rules?rollout=urgent', rule('127.0.0.9/32'), soon)
+    assert.deepEqual([whileHalted.status, whileHalted.body.error_code], [409, 'ERR_ROLLOUT_STATE'])
+    const began = performance.now()
+    const waited = await gina.client('PATCH', `${gina.edge.uri}?wait=released`, { hostports: ['gina3.example:443'] })
+    assert.equal(waited.headers.get('service-applied'), '0/2')
+    assert.ok(performance.now() - began < 60_000, 'waits for what will not come')
+  })
+})
+
+test('a rule that refuses one address is everywhere at once, unless its policy is watched, and then it waits there', async () => {
+  const helen = await newTenant('helen.example')
+  await settled(helen)
+  await withSoak(300, async () => {
+    await helen.rule('deny', '127.0.0.9/32')
+    for (const node of [first, second])
+      await poll(
+        () => status(node, helen, '127.0.0.9'),
+        (found) => found === 403,
+        { withinSeconds: 5 },
+      )
+    assert.deepEqual(await open(helen), [])
+    // No address was let in often enough to say what a range does.
+    await helen.rule('deny', '127.0.1.0/24')
+    await helen.rule('deny', '127.0.0.8/32')
+    await poll(
+      () => status(first, helen, '127.0.0.8'),
+      (found) => found === 403,
+    )
+    assert.equal((await open(helen)).length, 1)
+    await holdsFor(1_000, async () => (await status(second, helen, '127.0.0.8')) === 200)
+  })
 })
 
 test('NATS lets a node read its own wave only', async () => {

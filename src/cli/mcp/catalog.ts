@@ -16,7 +16,7 @@ export const asks = ['ip_checks.create', 'ip_policies.impact', 'change_sets.prev
 /** They change drafts, which have no effect until a person applies them. */
 export const drafts = ['change_sets.create', 'change_sets.update', 'change_sets.delete'] as const
 /** They say how a request is made, not what it changes. The last one is a decision for the person who applies. */
-const notGiven = ['dry_run', 'wait', 'confirm', 'allow_self_lockout', 'ignore_access_tests', 'break_glass']
+const notGiven = ['dry_run', 'wait', 'confirm', 'allow_self_lockout', 'ignore_access_tests', 'break_glass', 'rollout']
 /** They are about a browser. */
 const sessions = ['dashboard_session', 'command_sign_in']
 /** The service refuses them in a change set: they have a secret in their request or response, ask other machines, or decide at once. */

@@ -49,7 +49,7 @@ async function perform(db: DbPool, verb: string, args: string[]): Promise<number
     }
     case 'release': {
       const { id, reason } = decision(verb, args)
-      await resumeRollout(db, id, { reason, isUrgent: true })
+      await resumeRollout(db, id, { reason, isUrgent: true, isForced: true })
       await note(db, `${id} to be released without a watch: ${reason}`)
       console.log(`Rollout ${id} is released to all waves as soon as the first has it`)
       return 0

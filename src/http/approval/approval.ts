@@ -23,9 +23,14 @@ export function reasonOf(
   if (query.break_glass !== true) return undefined
   if (role !== 'admin')
     throw forbidden('Only admins can make a change without approval. Repeat the request without break_glass.')
+  return readReason(raw, 'break_glass')
+}
+
+/** In the header, because these operations have bodies of their own. */
+export function readReason(raw: Incoming['raw'], parameter: string): string {
   const reason = raw.headersDistinct['service-reason']?.join(', ').trim() ?? ''
   if (!/^[\x20-\x7e]+$/.test(reason) || reason.length > maxReasonLength)
-    throw invalidField('Service-Reason', `must be 1 to ${maxReasonLength} printable ASCII characters with break_glass`)
+    throw invalidField('Service-Reason', `must be 1 to ${maxReasonLength} printable ASCII characters with ${parameter}`)
   return reason
 }
 

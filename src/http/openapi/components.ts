@@ -35,7 +35,8 @@ export const sharedComponents = {
     ServiceReason: {
       name: 'Service-Reason',
       in: 'header',
-      description: 'Why the change is made without approval. Required with `break_glass=true`; the audit has it.',
+      description:
+        'Why the change is made without approval, or without a watch. Required with `break_glass=true` and `rollout=urgent`; the audit has it.',
       schema: { type: 'string', pattern: '^[\\x20-\\x7e]{1,255}$' },
     },
     IdempotencyKey: {
@@ -87,11 +88,15 @@ export const sharedComponents = {
       schema: { type: 'string', pattern: '^[0-9]+$' },
     },
     ServiceApplied: {
-      description: 'With `wait=applied`: how many of the live edge nodes have applied the change, such as 3/3.',
+      description: 'With `wait`: how many of the live edge nodes have applied the change, such as 3/3.',
       schema: { type: 'string', pattern: '^[0-9]+/[0-9]+$' },
     },
     ServiceBehind: {
-      description: 'With `wait=applied`: names of the live edge nodes that have not applied it yet.',
+      description: 'With `wait`: names of the live edge nodes that have not applied it yet.',
+      schema: { type: 'string' },
+    },
+    ServiceTakesAlong: {
+      description: 'With `rollout=urgent`: ids of the rollouts of earlier changes that reach all waves with this one.',
       schema: { type: 'string' },
     },
     SetCookie: {

@@ -70,6 +70,7 @@ const successHeaders = (route: Route): Json => ({
   ...(route.success === 201 && route.response?.properties.uri && header('Location')),
   ...(route.method !== 'GET' && header('Service-Generation')),
   ...(route.query?.properties.wait && { ...header('Service-Applied'), ...header('Service-Behind') }),
+  ...(route.query?.properties.rollout && header('Service-Takes-Along')),
   ...(route.errors?.includes('ERR_IDEMPOTENCY_KEY_USED') && header('Idempotency-Replayed')),
   ...(route.setsCookie && header('Set-Cookie')),
 })
@@ -112,7 +113,9 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
         schema: { type: 'string' },
         example: exampleOfParam(route.params[name]),
       })),
-      ...(route.query?.properties.break_glass ? [{ $ref: '#/components/parameters/ServiceReason' }] : []),
+      ...(route.query?.properties.break_glass || route.query?.properties.rollout
+        ? [{ $ref: '#/components/parameters/ServiceReason' }]
+        : []),
       ...queryParameters(route.query),
     ],
     ...(route.body && {

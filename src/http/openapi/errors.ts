@@ -28,6 +28,7 @@ function errorsOf(route: Route): ErrorCode[] {
   if (route.managesKeys || route.signsIn) codes.push('ERR_TOKEN_REPLACED')
   if (route.method !== 'GET') codes.push('ERR_OUTCOME_UNKNOWN', 'ERR_OTHER_SITE')
   if (route.method !== 'GET' || route.heavy) codes.push('ERR_TOO_MANY_OPERATIONS')
+  if (route.query?.properties.rollout) codes.push('ERR_ROLLOUT_STATE')
   const all = new Set([...codes, ...(route.errors ?? [])])
   // In one order, so that the same codes are always the same response.
   return (Object.keys(errorCatalog) as ErrorCode[]).filter((code) => all.has(code))

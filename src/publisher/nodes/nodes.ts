@@ -158,7 +158,7 @@ type KnownNode = Omit<EdgeNode, 'live'>
 type Waiter = { reported: (node: KnownNode) => void }
 
 /** What a node refused is not in force there, however far it has come otherwise. */
-const hasApplied = (node: KnownNode, generation: number): boolean =>
+export const hasApplied = (node: KnownNode, generation: number): boolean =>
   node.applied >= generation && !mayHaveRefused(node, generation)
 
 /** Where a node cannot list all that it refused, what it does not list counts as refused: unknown is not in force. */

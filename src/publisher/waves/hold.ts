@@ -2,10 +2,11 @@ import { type ExpiringRules, kindOf, type PolicyRecord, type RecordKey } from '.
 import { openRecord, type TrustedKeys } from '../../distribution/signature.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import { firstUuidOf, type Uuid } from '../../kernel/ids.ts'
+import type { Timing } from '../../kernel/timing.ts'
 import type { NatsSink } from '../bucket/nats_sink.ts'
 import type { LockedDatabase } from '../database.ts'
 import type { Changed } from '../records/changed.ts'
-import { type Contents, joinRollouts, type Previous } from './rollout.ts'
+import { type Contents, joinRollouts, type Previous, type Unassigned } from './rollout.ts'
 import { openSentGenerations, type SentGenerations } from './sent_generations.ts'
 
 type Parts = {
@@ -14,10 +15,43 @@ type Parts = {
   trustedKeys: () => Promise<TrustedKeys>
   /** Resolves when the bucket has everything that was sent. */
   isWritten: () => Promise<void>
+  timing: Pick<Timing, 'elapsed'>
 }
 
 /** Accounts of nodes' keys, and of what a comparison found to be gone, are no accounts. */
 const noAccount: Uuid = firstUuidOf(0)
+
+/** Many small refusals are a large one. */
+const [harmlessAtMost, harmlessWithinMs] = [20, 10 * 60_000]
+
+/** Which harmless changes of an account still count as such. */
+function createHarmlessBudget(timing: Parts['timing']) {
+  const spent = new Map<Uuid, number[]>()
+  return {
+    within({ changes, ...rest }: Unassigned): Unassigned {
+      const since = timing.elapsed() - harmlessWithinMs
+      for (const [account, times] of spent) {
+        const recent = times.filter((at) => at > since)
+        if (recent.length > 0) spent.set(account, recent)
+        else spent.delete(account)
+      }
+      const left = new Map<Uuid, number>()
+      return {
+        ...rest,
+        changes: changes.map((change) => {
+          if (!change.isHarmless) return change
+          const count = left.get(change.account_id) ?? harmlessAtMost - (spent.get(change.account_id)?.length ?? 0)
+          left.set(change.account_id, count - 1)
+          return count > 0 ? change : { ...change, isHarmless: false }
+        }),
+      }
+    },
+    spend({ changes }: Unassigned): void {
+      for (const { account_id, isHarmless } of changes)
+        if (isHarmless) spent.set(account_id, [...(spent.get(account_id) ?? []), timing.elapsed()])
+    },
+  }
+}
 
 /** What the first of several waves needs beside the others. */
 export async function openFirstWave(parts: Parts) {
@@ -29,7 +63,8 @@ export async function openFirstWave(parts: Parts) {
  * Assigns changes to rollouts, with what the first wave had before, as its bucket says. In the database before any node
  * hears of the change, and once only: afterwards the bucket has the change.
  */
-function createHolding({ locked, natsSink, trustedKeys, isWritten }: Parts, sent: SentGenerations) {
+function createHolding({ locked, natsSink, trustedKeys, isWritten, timing }: Parts, sent: SentGenerations) {
+  const harmless = createHarmlessBudget(timing)
   async function previousOf(keys: readonly RecordKey[]): Promise<Map<RecordKey, Previous>> {
     const found = new Map<RecordKey, Previous>()
     if (keys.length === 0) return found
@@ -69,10 +104,11 @@ function createHolding({ locked, natsSink, trustedKeys, isWritten }: Parts, sent
     const here = changed.filter(({ key, accountId }) => !elsewhere.has(key) && accountId !== noAccount)
     const accounts = [...new Set(here.map(({ accountId }) => accountId))]
     for (;;) {
-      const unassigned = await locked.unassigned(accounts)
+      const unassigned = harmless.within(await locked.unassigned(accounts))
       const joining = joinRollouts(after, unassigned)
       const previous = await previousOf(joining.flatMap(({ keys }) => keys))
-      if (await locked.hold({ version: unassigned.version, settled, joining, previous })) return
+      if (!(await locked.hold({ version: unassigned.version, settled, joining, previous }))) continue
+      return harmless.spend(unassigned)
     }
   }
 }

@@ -14,6 +14,7 @@ const rollout = (more: Partial<WatchedRollout> = {}): WatchedRollout => ({
   appliedAt: null,
   sentUpTo: 12,
   isUrgent: false,
+  isForced: false,
   ...more,
 })
 const node = (more: Partial<WatchedNode> = {}): WatchedNode => ({
@@ -84,8 +85,23 @@ test('a later wave without any node holds nothing up, and one whose nodes are si
 
 test('the operator need not wait, but for the bucket', () => {
   const silent = node({ isLive: false, refusals: [refusal] })
-  assert.equal(verdict({ isUrgent: true }, [silent]), 'release')
-  assert.equal(verdict({ isUrgent: true, sentUpTo: 11 }, [silent]), 'wait')
+  assert.equal(verdict({ isUrgent: true, isForced: true }, [silent]), 'release')
+  assert.equal(verdict({ isUrgent: true, isForced: true, sentUpTo: 11 }, [silent]), 'wait')
+})
+
+test('what is urgent waits for the nodes of the first wave and not for clients, and is halted for what hurts others', () => {
+  const its = { isUrgent: true }
+  const worse = { before: { failed: 0, requests: 99 }, since: { failed: 99, requests: 99 } }
+  const failing = {
+    ...nothing,
+    answers: [{ node: 'canary', target: 'route', ...worse, elsewhere: { failed: 0, requests: 0 } }],
+  }
+  assert.equal(verdict(its, [node({ applied: 11 })]), 'wait')
+  assert.equal(verdict(its, [node()]), 'applied')
+  assert.equal(verdict({ ...its, appliedAt: 5_000 }, [node()], 6_999, failing), 'wait')
+  assert.equal(verdict({ ...its, appliedAt: 5_000 }, [node({ heardSince: 6_900 })], 7_000, failing), 'release')
+  assert.equal(verdict(its, [node({ refusals: [refusal] })]), 'halt')
+  assert.equal(verdict({ ...its, appliedAt: 5_000 }, [node({ proxyLostAt: 5_500 })], 7_000), 'halt')
 })
 
 const halted = (observed: Partial<Observed>, nodes = [node()], its: Partial<Thresholds> = {}) =>

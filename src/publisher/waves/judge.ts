@@ -8,6 +8,10 @@ export type Verdict =
   | { readonly verdict: 'release' }
   | { readonly verdict: 'halt'; readonly reason: string; readonly evidence: readonly Evidence[] }
 
+/** What is urgent for one account must not end HAProxy for all of them. */
+const urgentMs = 2_000
+const nothingObserved: Observed = { refused: [], answers: [] }
+
 const wait = (why: string): Verdict => ({ verdict: 'wait', why })
 
 /**
@@ -20,13 +24,13 @@ export function judge(
   observed: Observed,
   { now, soakMs, ...thresholds }: { now: number; soakMs: number } & Thresholds,
 ): Verdict {
-  const { reached, openUntil, appliedAs, beganAt, appliedAt, sentUpTo, isUrgent } = rollout
-  const evidence = signalsOf(rollout, nodes, observed, thresholds)
+  const { reached, openUntil, appliedAs, beganAt, appliedAt, sentUpTo, isUrgent, isForced } = rollout
+  const evidence = signalsOf(rollout, nodes, isUrgent ? nothingObserved : observed, thresholds)
   const [first] = evidence
-  if (first && !isUrgent) return { verdict: 'halt', reason: first.reason, evidence }
+  if (first && !isForced) return { verdict: 'halt', reason: first.reason, evidence }
   // Before that, a restart of the publisher would mix it with later changes.
   if (sentUpTo < openUntil) return wait('the bucket of the first wave does not have it yet')
-  if (isUrgent) return { verdict: 'release' }
+  if (isForced) return { verdict: 'release' }
   const inWave = nodes.filter(({ wave }) => wave === reached)
   const silent = inWave.find(({ isLive, lastSeenAt }) => !isLive && lastSeenAt >= beganAt)
   if (silent) return wait(`${silent.name} has not been heard of since it got the changes`)
@@ -38,7 +42,7 @@ export function judge(
   if (differing) return wait(`HAProxy on ${differing.name} is not as it should be`)
   if (appliedAt === null) return { verdict: 'applied' }
   // Another process may have watched before, and what it heard of answers is not known here.
-  const watchedSince = Math.max(appliedAt, ...live.map(({ heardSince = 0 }) => heardSince))
-  const left = watchedSince + soakMs - now
+  const heardSince = isUrgent ? [] : live.map((node) => node.heardSince ?? 0)
+  const left = Math.max(appliedAt, ...heardSince) + (isUrgent ? Math.min(urgentMs, soakMs) : soakMs) - now
   return left > 0 ? wait(`watching for ${Math.ceil(left / 1_000)} s more`) : { verdict: 'release' }
 }

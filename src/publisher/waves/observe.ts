@@ -35,11 +35,12 @@ export async function observe(
 
 /**
  * Counts of each edge and route that the changes touch. An HTTPS edge counts as a whole too: a new route may take the requests of
- * another. A backend may be used by any of them.
+ * another. So may a new name of an edge, from an edge with a wildcard: then all HTTPS edges together count as well. A backend may be
+ * used by any of them.
  */
 function answersOf(
   recent: readonly Recent[],
-  { keys }: Pick<StoredRollout, 'keys'>,
+  { keys, account_id }: Pick<StoredRollout, 'keys' | 'account_id'>,
   having: readonly string[],
   began: number,
 ): Observed['answers'] {
@@ -52,9 +53,13 @@ function answersOf(
     targets.add(edge)
     if (route !== null && (touchesBackend || ids.has(route) || ids.has(edge))) targets.add(route)
   }
+  const account = toId('ac', account_id)
+  if (keys.some((key) => kindOf(key) === 'https')) targets.add(account)
   const has = new Set(having)
   return [...targets].map((target) => {
-    const own = recent.filter(({ edge, route }) => edge === target || route === target)
+    const own = recent.filter(({ edge, route }) =>
+      target === account ? route !== null : edge === target || route === target,
+    )
     const since = own.filter(({ at }) => at >= began)
     const before = own.filter(({ at, node }) => has.has(node) && at < began && at >= began - beforeMs)
     const here = since.filter(({ node }) => has.has(node))

@@ -20,13 +20,22 @@ export type OpenRollout = {
   /** The last generation that belongs to it, as far as is known. */
   readonly openUntil: number
   readonly keys: ReadonlySet<RecordKey>
+  /** It goes to all waves without a watch. */
+  readonly isUrgent?: boolean
+}
+
+export type UnassignedChange = Pick<OutboxRow, 'generation' | 'account_id' | 'key'> & {
+  /** Why it is not to wait for a watch. */
+  readonly urgent?: string | null
+  /** It only refuses addresses, and hardly any that were let in lately. */
+  readonly isHarmless?: boolean
 }
 
 /** Changes of an account that belong to no rollout yet. Some may not be settled: what was compiled may contain them. */
 export type Unassigned = {
   /** Differs after each release and halt. */
   readonly version: number
-  readonly changes: readonly Pick<OutboxRow, 'generation' | 'account_id' | 'key'>[]
+  readonly changes: readonly UnassignedChange[]
   readonly open: readonly OpenRollout[]
 }
 
@@ -39,6 +48,8 @@ export type Joining = {
   readonly openUntil: number
   /** Those that it does not have yet. */
   readonly keys: readonly RecordKey[]
+  /** Why everything of the account that is on its way goes to all waves without a watch. */
+  readonly urgent?: string | undefined
 }
 
 /** Reach all waves at once. A certificate that was held would stay encrypted to a key that a revoked node knows. */
@@ -49,13 +60,19 @@ export const goesThroughWaves = (key: RecordKey): boolean => !kindsWithoutWaves.
  * Which rollouts take in the changes that a batch may contain. A record may be sent with newer contents than its row of the
  * outbox says. So everything of the account that is committed when it is sent belongs to the same rollout: a later wave
  * would otherwise get the one without what it refers to. `after`: up to where the first wave has everything.
+ *
+ * A record that refers to nothing and only changed harmlessly since all waves have it belongs to none: all waves get it now.
  */
 export function joinRollouts(after: number, { changes, open }: Unassigned): Joining[] {
   const joining: Joining[] = []
-  for (const [accountId, own] of Map.groupBy(changes, ({ account_id }) => account_id)) {
+  for (const [accountId, all] of Map.groupBy(changes, ({ account_id }) => account_id)) {
     const rollouts = open.filter((rollout) => rollout.accountId === accountId).sort((a, b) => a.id - b.id)
     const last = rollouts.at(-1)
-    const isPartOfLast = last && (last.reached < 0 || rollouts.length > 1 || last.openUntil > after)
+    const urgent = all.find((change) => typeof change.urgent === 'string')?.urgent ?? undefined
+    const own = urgent === undefined ? watchedOnes(all, rollouts) : all
+    if (own.length === 0) continue
+    const isWaiting = rollouts.length > 1 && !last?.isUrgent
+    const isPartOfLast = last && (last.reached < 0 || isWaiting || last.openUntil > after)
     const target = isPartOfLast ? last : undefined
     const generations = own.map(({ generation }) => generation)
     joining.push({
@@ -64,9 +81,16 @@ export function joinRollouts(after: number, { changes, open }: Unassigned): Join
       since: Math.min(...generations),
       openUntil: Math.max(...generations, target?.openUntil ?? 0),
       keys: [...new Set(own.map(({ key }) => key))].filter((key) => !target?.keys.has(key)),
+      // What was halted would come along.
+      ...(urgent !== undefined && !rollouts.some(({ reached }) => reached < 0) && { urgent }),
     })
   }
   return joining
+}
+
+function watchedOnes(changes: readonly UnassignedChange[], open: readonly OpenRollout[]): UnassignedChange[] {
+  const watched = new Set(changes.filter(({ isHarmless }) => !isHarmless).map(({ key }) => key))
+  return changes.filter(({ key }) => watched.has(key) || open.some(({ keys }) => keys.has(key)))
 }
 
 export type HeldKey = { readonly key: RecordKey; readonly accountId: Uuid; readonly isGone: boolean }

@@ -15,7 +15,10 @@ export type WatchedRollout = {
   readonly appliedAt: number | null
   /** Up to where the bucket of the first wave has everything. */
   readonly sentUpTo: number
+  /** What its account's clients see does not matter. */
   readonly isUrgent: boolean
+  /** Nothing matters. Only the operator can say so. */
+  readonly isForced: boolean
 }
 
 /** What a node that has the rollout has said last. */

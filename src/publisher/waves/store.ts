@@ -32,15 +32,41 @@ export const countOpenRollouts = (db: Db): Promise<{ watching: number; halted: n
     from rollouts r join cells c on c.id = r.cell_id where r.ended_at is null`,
   )
 
-type ChangeRow = { version: number; generation: number | null; account_id: Uuid; key: RecordKey }
-type RolloutRow = { id: number; account_id: Uuid; reached: number; open_until: number; keys: RecordKey[] }
+type ChangeRow = {
+  version: number
+  generation: number | null
+  account_id: Uuid
+  key: RecordKey
+  urgent: string | null
+  isHarmless: boolean
+}
+type RolloutRow = {
+  id: number
+  account_id: Uuid
+  reached: number
+  open_until: number
+  is_urgent: boolean
+  keys: RecordKey[]
+}
+
+/**
+ * Of the addresses that the account let in within the last day, at most one in a hundred. A single address is one of
+ * those that a judge lets pass anyway. Without such evidence a range is not harmless, nor is a very large one.
+ */
+const refusesHardlyAny = sql`(
+  o.denies is not null and (masklen(o.denies) = case family(o.denies) when 4 then 32 else 128 end
+    or masklen(o.denies) >= case family(o.denies) when 4 then 16 else 32 end and (
+      select count(*) >= 100 and count(*) filter (where a.ip <<= o.denies) * 100 <= count(*)
+      from address_outcomes a
+      where a.account_id = o.account_id and a.type = 'endpoints' and a.allowed_at >= now() - interval '1 day')))`
 
 export async function unassignedChanges(db: Db, cell: Cell, accounts: readonly Uuid[]): Promise<Unassigned> {
   // The version first: what is read after it may be newer, and then it is refused.
   const rows = await many<ChangeRow>(
     db,
     sql`
-    select s.rollouts_version as version, o.generation, o.account_id, o.key
+    select s.rollouts_version as version, o.generation, o.account_id, o.key, o.urgent,
+      ${refusesHardlyAny} as "isHarmless"
     from publisher_state s left join outbox o
       on o.generation > s.classified and o.cell_id is null and o.account_id = any(${accounts}::uuid[])
     where s.cell_id = ${cell.id}`,
@@ -53,7 +79,7 @@ export async function unassignedChanges(db: Db, cell: Cell, accounts: readonly U
   const open = await many<RolloutRow>(
     db,
     sql`
-    select r.id, r.account_id, r.reached, r.open_until,
+    select r.id, r.account_id, r.reached, r.open_until, r.is_urgent,
       array(select h.key from held_records h where h.rollout_id = r.id) as keys
     from rollouts r
     where r.cell_id = ${cell.id} and r.ended_at is null and r.account_id = any(${accounts}::uuid[]) order by r.id`,
@@ -61,18 +87,20 @@ export async function unassignedChanges(db: Db, cell: Cell, accounts: readonly U
   return { version, changes, open: open.map(toOpenRollout) }
 }
 
-const toOpenRollout = ({ id, account_id, reached, open_until, keys }: RolloutRow): OpenRollout => ({
+const toOpenRollout = ({ id, account_id, reached, open_until, is_urgent, keys }: RolloutRow): OpenRollout => ({
   id,
   accountId: account_id,
   reached,
   openUntil: open_until,
+  isUrgent: is_urgent,
   keys: new Set(keys),
 })
 
 /** The event with which the account learns of a rollout that begins. */
-const startOf = ({ accountId, since }: Joining, { name }: Cell) => {
+const startOf = ({ accountId, since, urgent }: Joining, { name }: Cell) => {
   const publicId = newUuid()
-  const after = { cell: name, state: 'watching', generation: since }
+  const state = urgent === undefined ? { state: 'watching' } : { state: 'releasing', reason: urgent }
+  const after = { cell: name, ...state, generation: since }
   return { accountId, publicId, event: newUuid(), operation: newId('op'), id: toId('ro', publicId), after }
 }
 
@@ -86,6 +114,7 @@ export async function holdRecords(
     joining.filter(({ rollout }) => rollout !== undefined),
     joining.filter(({ rollout }) => rollout === undefined),
   ]
+  const urgent = joining.filter((each) => each.urgent !== undefined)
   const starts = made.map((each) => startOf(each, cell))
   const held = joining.flatMap(({ rollout, accountId, keys }) => keys.map((key) => ({ rollout, accountId, key })))
   const { done } = await one<{ done: number }>(
@@ -97,17 +126,28 @@ export async function holdRecords(
       where cell_id = ${cell.id} and rollouts_version = ${version} returning cell_id
     ),
     grown as (
-      update rollouts r set open_until = greatest(r.open_until, g.open_until), applied_at = null
+      update rollouts r set open_until = greatest(r.open_until, g.open_until), applied_at = null,
+        is_urgent = r.is_urgent or g.urgent is not null, reason = coalesce(g.urgent, r.reason)
       from state, unnest(
-        ${grown.map(({ rollout }) => rollout ?? 0)}::bigint[], ${grown.map(({ openUntil }) => openUntil)}::bigint[]
-      ) as g (id, open_until)
+        ${grown.map(({ rollout }) => rollout ?? 0)}::bigint[], ${grown.map(({ openUntil }) => openUntil)}::bigint[],
+        ${grown.map(({ urgent }) => urgent ?? null)}::text[]
+      ) as g (id, open_until, urgent)
       where r.id = g.id
     ),
+    hurried as (
+      update rollouts r set is_urgent = true, reason = u.urgent
+      from state, unnest(
+        ${urgent.map(({ accountId }) => accountId)}::uuid[], ${urgent.map((each) => each.urgent ?? null)}::text[]
+      ) as u (account_id, urgent)
+      where r.cell_id = state.cell_id and r.account_id = u.account_id and r.ended_at is null and r.reached >= 0
+        and r.id <> all(${grown.map(({ rollout }) => rollout ?? 0)}::bigint[])
+    ),
     made as (
-      insert into rollouts (cell_id, account_id, since, open_until, public_id)
-      select state.cell_id, m.* from state, unnest(
+      insert into rollouts (cell_id, account_id, since, open_until, public_id, reason, is_urgent)
+      select state.cell_id, m.*, m.reason is not null from state, unnest(
         ${made.map(({ accountId }) => accountId)}::uuid[], ${made.map(({ since }) => since)}::bigint[],
-        ${made.map(({ openUntil }) => openUntil)}::bigint[], ${starts.map(({ publicId }) => publicId)}::uuid[]) as m
+        ${made.map(({ openUntil }) => openUntil)}::bigint[], ${starts.map(({ publicId }) => publicId)}::uuid[],
+        ${made.map(({ urgent }) => urgent ?? null)}::text[]) as m (account_id, since, open_until, public_id, reason)
       returning id, account_id
     ),
     told as (

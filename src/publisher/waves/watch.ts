@@ -92,6 +92,7 @@ const watchedOf = (rollout: StoredRollout): WatchedRollout => ({
   appliedAt: rollout.applied_at === null ? null : Date.parse(rollout.applied_at),
   sentUpTo: rollout.sent_up_to,
   isUrgent: rollout.is_urgent,
+  isForced: rollout.is_forced,
 })
 
 async function act({ db, log, onHalted }: Parts, rollout: StoredRollout, verdict: Verdict): Promise<void> {

@@ -4,7 +4,7 @@ import { rehearse, together } from '../../db/transaction.ts'
 import { permit as permitted } from '../../http/checks.ts'
 import { etagOf } from '../../http/preconditions.ts'
 import { type Handling, isSet, type PlannedChange, type Route, route } from '../../http/route.ts'
-import { BreakGlass, Closed, Wait } from '../../http/wire.ts'
+import { BreakGlass, Closed, EdgeChangeQuery } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { isId, toId } from '../../kernel/ids.ts'
 import { newAnnotations, patchedAnnotations } from '../../operations/annotations.ts'
@@ -311,7 +311,7 @@ export const changeSetRoutes = [
       ...ConfirmQuery.properties,
       ...IgnoreTestsQuery.properties,
       break_glass: BreakGlass,
-      wait: Wait,
+      ...EdgeChangeQuery,
     }),
   },
   { ...confirm, alone: true as const },

@@ -1,7 +1,7 @@
 import type { TObject } from 'typebox'
 import { etagOf } from '../../http/preconditions.ts'
 import { type Handling, type Route, route } from '../../http/route.ts'
-import { Closed, Wait } from '../../http/wire.ts'
+import { Closed, EdgeChangeQuery } from '../../http/wire.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { changePart } from '../../operations/change_routes.ts'
 import { existing, type Guard, type ItemParams, type Resource } from '../../operations/resource.ts'
@@ -38,7 +38,7 @@ const replaceModule = <P extends ItemParams, Row extends EdgeRow, Shape extends 
     method: 'PUT',
     path: `${edges.path}/:id/${name}`,
     params: edges.params,
-    query: Closed({ ...guardOn(edges, name)?.query.properties, wait: Wait }),
+    query: Closed({ ...guardOn(edges, name)?.query.properties, ...EdgeChangeQuery }),
     body: module.body,
     acceptsResponse: true,
     bodyLimitBytes: moduleBodyLimitBytes,
@@ -91,7 +91,7 @@ const deleteModule = <P extends ItemParams, Row extends EdgeRow, Shape extends T
     method: 'DELETE',
     path: `${edges.path}/:id/${name}`,
     params: edges.params,
-    query: Closed({ ...guardOn(edges, name)?.query.properties, wait: Wait }),
+    query: Closed({ ...guardOn(edges, name)?.query.properties, ...EdgeChangeQuery }),
     success: 204,
     access: 'anyone',
     errors: ['ERR_PRECONDITION_FAILED', ...(guardOn(edges, name)?.errors ?? [])],

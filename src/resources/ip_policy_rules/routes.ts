@@ -25,6 +25,7 @@ const rules: Resource<{ id: 'ipr' }, IpPolicyRuleRow, typeof IpPolicyRule> = {
   // Time makes it true, not a change: an ETag with it would be out of date although the rule was not changed.
   stableFields: ({ expired: _, ...rule }) => rule,
   records: ({ ip_policy_id }) => [`policy.${toId('ipp', ip_policy_id)}`],
+  denies: ({ action, cidr }) => (action === 'deny' ? cidr : undefined),
   guard: ruleGuard,
 }
 

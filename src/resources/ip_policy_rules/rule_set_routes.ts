@@ -1,7 +1,7 @@
 import { transaction } from '../../db/transaction.ts'
 import { maxJsonBytes } from '../../http/input/body.ts'
 import { route } from '../../http/route.ts'
-import { Closed, Wait } from '../../http/wire.ts'
+import { Closed, EdgeChangeQuery } from '../../http/wire.ts'
 import { notFound } from '../../kernel/errors.ts'
 import { record } from '../../operations/change.ts'
 import { ruleSetGuard } from '../../operations/decision_change.ts'
@@ -58,7 +58,7 @@ export const ruleSetRoutes = [
     method: 'PUT',
     path,
     params: { id: 'ipp' },
-    query: Closed({ ...ruleSetGuard.query.properties, ...ConfirmQuery.properties, wait: Wait }),
+    query: Closed({ ...ruleSetGuard.query.properties, ...ConfirmQuery.properties, ...EdgeChangeQuery }),
     body: RuleSet,
     ...ruleSetBody,
     success: 200,

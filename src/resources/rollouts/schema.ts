@@ -31,7 +31,9 @@ export const RolloutEvidence = Closed(
     sentence: Type.String({ description: 'What was seen.' }),
     node: TextOrNull('The edge node that it was seen on. Null: it is not about one.'),
     record: TextOrNull('The record that it is about. Null: it is not about one.'),
-    target: TextOrNull('The edge or route that it is about. Null: it is not about one.'),
+    target: TextOrNull(
+      'The edge or route that it is about, or the account for all of its HTTPS edges. Null: it is not about one.',
+    ),
     addresses: Type.Array(Type.String(), {
       description: 'Some of the addresses that it is about. Only `GET /rollouts/{id}` shows them, and only to admins.',
     }),

@@ -1,5 +1,15 @@
 import { Type } from 'typebox'
-import { BeforeId, Closed, Id, PageParameters, Ref, type Static, TimestampOrNull, Uri, Wait } from '../../http/wire.ts'
+import {
+  BeforeId,
+  Closed,
+  EdgeChangeQuery,
+  Id,
+  PageParameters,
+  Ref,
+  type Static,
+  TimestampOrNull,
+  Uri,
+} from '../../http/wire.ts'
 import { maxNamed } from '../../kernel/ip/coverage.ts'
 import { someRulesGuard } from '../../operations/decision_change.ts'
 import { ConfirmQuery } from '../../operations/unusual_changes.ts'
@@ -84,7 +94,11 @@ export const RulesRemove = Closed({
     description: 'Rules of this policy. Those that are gone already are skipped.',
   }),
 })
-export const RulesRemoveQuery = Closed({ ...someRulesGuard.query.properties, ...ConfirmQuery.properties, wait: Wait })
+export const RulesRemoveQuery = Closed({
+  ...someRulesGuard.query.properties,
+  ...ConfirmQuery.properties,
+  ...EdgeChangeQuery,
+})
 export const RulesRemoved = Closed(
   {
     ip_policy: Ref,

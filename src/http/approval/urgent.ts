@@ -1,0 +1,27 @@
+import type { Caller } from '../../identity/caller.ts'
+import { forbidden, Refusal } from '../../kernel/errors.ts'
+import type { Incoming } from '../handling.ts'
+import { readReason } from './approval.ts'
+
+/** Why a change is not to wait for a watch, and the rollouts that come along; undefined if no one asked for that. */
+export async function urgentOf(
+  { service: { edges }, raw }: Pick<Incoming, 'service' | 'raw'>,
+  { role, accountId }: Caller,
+  query: Record<string, unknown>,
+): Promise<{ reason: string; along: readonly string[] } | undefined> {
+  if (query.rollout !== 'urgent') return undefined
+  if (role !== 'admin')
+    throw forbidden(
+      'Only admins can make an urgent change. Repeat the request without rollout=urgent, or ask an admin.',
+    )
+  const reason = readReason(raw, 'rollout=urgent')
+  const open = await edges.rolloutsOf(accountId)
+  const halted = open.find(({ isHalted }) => isHalted)
+  // What the account changes then waits in it, because it may need what was halted.
+  if (halted)
+    throw new Refusal(
+      'ERR_ROLLOUT_STATE',
+      `The rollout ${halted.id} is halted, and an urgent change would take its changes along. Revert and resume it, or release it, or repeat the request without rollout=urgent.`,
+    )
+  return { reason, along: open.map(({ id }) => id) }
+}
