@@ -1,6 +1,7 @@
 import { createServer, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { RouteModuleSettings } from '../../src/distribution/route_modules.ts'
+import type { Issued } from '../harness/client_pki.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { type Edge, id } from './proxy_harness.ts'
 
@@ -10,7 +11,12 @@ export type Answer = { status: number; head: string; body: string }
 export async function exchange(
   { httpsPort }: Pick<Edge, 'httpsPort'>,
   bytes: string,
-  { from, to = '127.0.0.1', servername = 'app.example.com' }: { from?: string; to?: string; servername?: string } = {},
+  {
+    from,
+    to = '127.0.0.1',
+    servername = 'app.example.com',
+    client,
+  }: Pick<Get, 'from' | 'to' | 'servername' | 'client'> = {},
 ): Promise<Answer> {
   const socket = connectTls({
     host: to,
@@ -19,6 +25,7 @@ export async function exchange(
     rejectUnauthorized: false,
     ALPNProtocols: ['http/1.1'],
     ...{ localAddress: from },
+    ...(client && { cert: client.pem + client.chain, key: client.key }),
   })
   let text = ''
   const answer = () => {
@@ -51,6 +58,8 @@ export type Get = {
   to?: string
   /** The name in the TLS handshake, when it is not the host. */
   servername?: string
+  /** Whose certificate it shows where it is asked for one. */
+  client?: Issued
 }
 
 export function get(edge: Pick<Edge, 'httpsPort'>, options: Get = {}): Promise<Answer> {

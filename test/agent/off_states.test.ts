@@ -6,6 +6,7 @@ import { after, test } from 'node:test'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
 import { type RouteModuleName, routeModuleNames } from '../../src/distribution/route_modules.ts'
 import { hourOf } from '../../src/kernel/clock.ts'
+import { authority, issue } from '../harness/client_pki.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { type EdgeProcess, startInstallation } from '../harness/edge.ts'
 import { make } from '../harness/fixtures.ts'
@@ -29,6 +30,8 @@ type Modules = {
   mode: (typeof modeStates)[number]
   headers: ModuleState
   answer: ModuleState
+  /** Of the edge. */
+  certificate: ModuleState
   policy: PolicyState
 }
 type Case = Restriction & Modules & Record<RouteModuleName, ModuleState>
@@ -52,7 +55,7 @@ const columns: Record<string, number[]> = {
 /** Every pair of states of two modules, and of a module and the account, is in some case. */
 const isCovered = (one: readonly number[], other: readonly number[]): boolean =>
   new Set(one.map((state, at) => 3 * state + (other[at] ?? 0))).size === 9
-for (const name of ['mode', ...routeModuleNames])
+for (const name of ['mode', 'certificate', ...routeModuleNames])
   for (let number = 0; !columns[name]; number++) {
     const digits = number.toString(3).padStart(accounts.length, '0')
     assert.equal(digits.length, accounts.length, `no order of states covers all pairs with ${name}`)
@@ -69,7 +72,9 @@ const casesOf = (account: number): Case[] =>
   })
 
 /** As the docs say: what cannot be asked refuses, what has no rule allows no one, and a warning stops nothing. */
-function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, headers, answer, ...modules }: Case) {
+function expectedOf(one: Case) {
+  const { restriction, asked, ipRestriction, mode, policy, backend, headers, answer, certificate, ...modules } = one
+  const isAsked = certificate === 'enabled'
   // Even refusals have it: it is one of those that suit every answer.
   const isFramed = answer === 'enabled'
   const isShared = modules.cors === 'enabled'
@@ -78,6 +83,8 @@ function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, 
   if (isRefused)
     return {
       status: 403,
+      bare: isAsked ? 0 : 403,
+      isVerified: false,
       again: 403,
       byAgent: 403,
       byMethod: 403,
@@ -101,6 +108,8 @@ function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, 
   const byMethod = modules.methods === 'enabled' ? 405 : again
   return {
     status,
+    bare: isAsked ? 0 : status,
+    isVerified: isForwarded && isAsked,
     again,
     byAgent,
     byMethod,
@@ -112,6 +121,10 @@ function expectedOf({ restriction, asked, ipRestriction, mode, policy, backend, 
     tcp,
   }
 }
+
+const root = authority('/CN=Clients')
+/** Every request shows it where it is asked for, but for those that show none. */
+const client = issue({ subject: '/CN=client', issuer: root })
 
 const log = await receiveAccessLog({ after })
 const upstream = await startHttpUpstream({ after })
@@ -155,8 +168,6 @@ async function build(
     await restrict(as, { type: 'endpoints', enforced: restriction === 'enforce', ip_policy_ids: [policy] })
   }
   const backend_id = (await make(as, '/backends/static', { address: `127.0.0.1:${upstream.port}` })).id
-  const host = `off-${number}.example`
-  const https = await make(as, '/edges/https', { hostports: [`${host}:443`] })
   const cases: Placed[] = []
   for (const [at, each] of casesOf(number).entries()) {
     const both = {
@@ -166,6 +177,11 @@ async function build(
         ...(each.mode !== 'default' && { mode: each.mode }),
       }),
     }
+    const host = `off-${number}-${at}.example`
+    const https = await make(as, '/edges/https', {
+      hostports: [`${host}:443`],
+      ...moduleOf('mutual_tls', each.certificate, { certificate_authorities: [root.pem] }),
+    })
     const tcp = { to: at === 2 ? '::1' : '127.0.0.1', port: node.tcpPorts.first + 2 * number + (at % 2) }
     await make(as, `${https.uri}/routes`, {
       ...{ match_type: 'exact_path', match: `/${at}`, ...both },
@@ -223,8 +239,8 @@ async function statusOfAnother(host: string, path: string, more: Get = {}): Prom
     const began = hour()
     const headers = [`X-Client: ${path}`, ...(more.headers ?? [])]
     // From two addresses with the same value: only the value can be what is counted.
-    await get(node, { host, path, headers, from: '127.0.0.7' })
-    const { status } = await get(node, { host, path, ...more, headers })
+    await get(node, { host, path, headers, from: '127.0.0.7', client })
+    const { status } = await get(node, { host, path, ...more, headers, client })
     if (hour() === began) return status
   }
 }
@@ -252,18 +268,25 @@ test('modules that are absent, disabled and enabled, with policies that are miss
     const { host, path, tcp, lost, ...states } = each
     expected.push({ ...states, ...expectedOf(each) })
     const before = upstream.heads.length
-    const [answer, overTcp] = await whileStopped(node, async () => {
+    const [answer, bare, overTcp] = await whileStopped(node, async () => {
       await lose(node, lost)
-      return [await get(node, { host, path, headers: ['Origin: https://page.example'] }), await dial(tcp)]
+      return [
+        await get(node, { host, path, headers: ['Origin: https://page.example'], client }),
+        await get(node, { host, path, headers: ['X-Client: bare'] }),
+        await dial(tcp),
+      ]
     })
     const heads = upstream.heads.slice(before)
     const isAdded = heads.some((head) => /^x-added: yes$/im.test(head))
+    const isVerified = heads.some((head) => /^x-client-certificate-verification: verified$/im.test(head))
     const isMoved = heads.some((head) => head.startsWith(`GET /added${path} `) && /^host: inner\.example$/im.test(head))
     const line = await poll(() =>
       log.lines.find((one: Line) => one['server.address'] === host && one['url.path'] === path),
     )
     const told = {
       status: answer.status,
+      bare: bare.status,
+      isVerified,
       again: await statusOfAnother(host, path),
       byAgent: await statusOfAnother(host, path, { headers: ['User-Agent: a bad agent/1'] }),
       byMethod: await statusOfAnother(host, path, { method: 'DELETE' }),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { seededRandom } from '../deciders/cases.ts'
 import type { Account as Caller } from '../harness/control_plane.ts'
+import { authorityPems, mutualTlsOf } from './certificates.ts'
 import type { Account, Backend, HttpsEdge, Route, Rule, TcpEdge } from './specification.ts'
 import type { Upstreams } from './upstreams.ts'
 
@@ -85,6 +86,10 @@ export async function changeTenant(world: World, tenant: Tenant): Promise<void> 
       edge.routes = edge.routes.filter((other) => other !== route)
     },
     () => createRoute(world, tenant, edge),
+    async () => {
+      const changed = await call(as, 'PATCH', `/edges/https/${edge.id}`, { mutual_tls: mutualTlsModule(world) })
+      edge.mutual_tls = mutualTlsOf(changed.mutual_tls)
+    },
     async () => {
       if (!restriction) return createRestriction(world, tenant)
       const enforced = !restriction.enforced
@@ -266,6 +271,15 @@ const rewriteModule = ({ random }: World): object | null => {
   return random(3) || isEmpty ? null : { enabled: enabled(random), ...fields }
 }
 
+const mutualTlsModule = ({ random }: World): object | null =>
+  random(3)
+    ? null
+    : {
+        enabled: enabled(random),
+        mode: pick(random, ['required', 'required', 'optional']),
+        certificate_authorities: some(random, authorityPems, 1),
+      }
+
 const routeFields = (world: World, tenant: Tenant) => ({
   match_type: pick(world.random, ['exact_path', 'path_prefix', 'path_prefix']),
   match: pick(world.random, matches),
@@ -316,8 +330,8 @@ const tcpOf = ({ id, hostports, backend, ip_restriction }: TcpEdge): TcpEdge => 
 
 async function createHttpsEdge(world: World, tenant: Tenant, names: string[]): Promise<void> {
   const hostports = names.map((name) => `${name}:443`)
-  const { id } = await call(tenant.as, 'POST', '/edges/https', { hostports })
-  const edge: HttpsEdge = { id, names, routes: [] }
+  const made = await call(tenant.as, 'POST', '/edges/https', { hostports, mutual_tls: mutualTlsModule(world) })
+  const edge: HttpsEdge = { id: made.id, names, routes: [], mutual_tls: mutualTlsOf(made.mutual_tls) }
   tenant.model.https.push(edge)
   if (world.random(4)) await createRoute(world, tenant, edge, { match_type: 'path_prefix', match: '/' })
   for (let routes = 1 + world.random(5); routes > 0; routes--) await createRoute(world, tenant, edge)

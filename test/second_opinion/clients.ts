@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { certificateOf } from './certificates.ts'
 import { byName } from './headers.ts'
 import { body, type NumberedRequest, type TcpVisit, type Visit } from './requests.ts'
 import type { Header } from './specification.ts'
@@ -24,7 +25,7 @@ async function open(visit: Pick<Visit, 'way' | 'sourceAsSent'>, host: string, po
 async function openTls(visit: Visit, port: number, protocol: 'http/1.1' | 'h2'): Promise<TLSSocket> {
   const socket = await open(visit, '127.0.0.1', port)
   const options = { socket, servername: visit.serverName, rejectUnauthorized: false, ALPNProtocols: [protocol] }
-  const tls = connectTls(options)
+  const tls = connectTls({ ...options, ...certificateOf(visit.client) })
   tls.on('error', () => {})
   await once(tls, 'secureConnect')
   return tls
@@ -33,6 +34,18 @@ async function openTls(visit: Visit, port: number, protocol: 'http/1.1' | 'h2'):
 /** The answer to each request, in their order. */
 export async function makeRequests(visit: Visit, port: number): Promise<Answer[]> {
   return visit.requests[0]?.protocol === '2' ? overHttp2(visit, port) : overHttp1(visit, port)
+}
+
+/** Whether there is an answer. In TLS 1.3 clients learn after their handshake that they were refused. */
+export async function isLetIn(visit: Visit, port: number): Promise<boolean> {
+  const tls = await openTls(visit, port, 'http/1.1').catch(() => undefined)
+  if (!tls) return false
+  tls.write(`GET / HTTP/1.1\r\nHost: ${visit.serverName}\r\n\r\n`)
+  const isAnswered = await new Promise<boolean>((resolve) => {
+    tls.on('data', () => resolve(true)).on('close', () => resolve(false))
+  })
+  tls.destroy()
+  return isAnswered
 }
 
 async function overHttp2(visit: Visit, port: number): Promise<Answer[]> {

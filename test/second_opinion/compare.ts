@@ -8,12 +8,12 @@ import type { Scope } from '../harness/control_plane.ts'
 import { type EdgeProcess, type Installation, startInstallation } from '../harness/edge.ts'
 import { poll } from '../harness/poll.ts'
 import { type Line, receiveAccessLog } from './access_log.ts'
-import { changeTenant, createTenant, type Tenant } from './accounts.ts'
-import { type Answer, makeConnection, makeRequests } from './clients.ts'
+import { changeTenant, createTenant, type Random, type Tenant } from './accounts.ts'
+import { type Answer, isLetIn, makeConnection, makeRequests } from './clients.ts'
 import { createTally, type Tally } from './counts.ts'
 import { describe, differencesOf, differencesOfConnection, type SeenRequest } from './difference.ts'
 import { makeTcpVisit, makeVisit, type NumberedRequest, type TcpVisit } from './requests.ts'
-import { type Expected, expectHttp, expectTcp } from './specification.ts'
+import { canonicalSource, type Expected, expectHandshake, expectHttp, expectTcp } from './specification.ts'
 import { startUpstreams, type Upstreams } from './upstreams.ts'
 
 type Size = { seed: number; accounts: number; requests: number; rounds: number }
@@ -126,6 +126,19 @@ async function untilApplied({ installation: { admin } }: Run, round: number): Pr
   assert.equal(headers.get('service-applied'), '1/1', text)
 }
 
+/** Those before it are refused for their certificates. */
+async function visitThatGetsIn({ seed, edge, tally, tenants, differences }: Run, tenant: Tenant, random: Random) {
+  const models = tenants.map(({ model }) => model)
+  for (;;) {
+    const visit = makeVisit(random, tenant, tenants, requestsPerVisit)
+    const refusal = expectHandshake(models, visit)
+    if (!refusal) return visit
+    tally.countHandshake(canonicalSource(visit.sourceAsSent), refusal)
+    if (await isLetIn(visit, edge.httpsPort))
+      differences.push(`GATEHOUSE_TEST_SEED=${seed}: ${visit.client} was let in at ${visit.serverName}`)
+  }
+}
+
 async function sendRequests(run: Run, round: number): Promise<void> {
   const { tenants, edge, tally } = run
   const models = tenants.map(({ model }) => model)
@@ -135,7 +148,7 @@ async function sendRequests(run: Run, round: number): Promise<void> {
   await inParallel(tenants, async (tenant) => {
     const random = randomOf(run, tenant.number, 2_000 + round)
     for (let visits = 0; visits < each; visits++) {
-      const visit = makeVisit(random, tenant, tenants, requestsPerVisit)
+      const visit = await visitThatGetsIn(run, tenant, random)
       const answers = await makeRequests(visit, edge.httpsPort)
       for (const [index, request] of visit.requests.entries()) {
         const expected = expectHttp(models, request, Date.now())
@@ -147,7 +160,12 @@ async function sendRequests(run: Run, round: number): Promise<void> {
       dialed.push({ visit: connection, expected, answer: await makeConnection(connection) })
     }
   })
-  const wanted = tally.requests + sent.length + tally.connections + dialed.filter(({ expected }) => expected).length
+  const wanted =
+    tally.requests +
+    sent.length +
+    tally.handshakes +
+    tally.connections +
+    dialed.filter(({ expected }) => expected).length
   await poll(
     async () => run.lines.length + tally.linesRead,
     (lines) => lines >= wanted,
@@ -172,5 +190,5 @@ async function sendRequests(run: Run, round: number): Promise<void> {
     const faults = differencesOfConnection(visit, expected, answer, seen)
     if (faults.length) run.differences.push(`${JSON.stringify(visit)}\n  ${faults.join('\n  ')}`)
   }
-  run.differences.push(...tally.connectionDifferences())
+  run.differences.push(...tally.connectionDifferences(), ...tally.handshakeDifferences())
 }

@@ -20,6 +20,7 @@ export function createTally() {
   const [refused, warned]: [Counts, Counts] = [new Map(), new Map()]
   const outcomes: Record<string, number> = {}
   const [connectionsExpected, connectionsLogged]: [Counts, Counts] = [new Map(), new Map()]
+  const [handshakesExpected, handshakesLogged]: [Counts, Counts] = [new Map(), new Map()]
   const note = ({ counted, served, hits: ruleIds, warnings }: Noted) => {
     outcomes[counted.outcome] = (outcomes[counted.outcome] ?? 0) + 1
     for (const id of ruleIds) add(hits, id)
@@ -32,14 +33,18 @@ export function createTally() {
   return {
     requests: 0,
     connections: 0,
+    handshakes: 0,
     linesRead: 0,
     outcomes,
     /** Takes lines of the access log: requests by their id, connections into their count. */
     read(lines: readonly Line[]): Map<string, Line> {
       this.linesRead += lines.length
-      for (const line of lines)
-        if (line['network.protocol.name'] === 'tcp')
-          add(connectionsLogged, keyOf(line['client.address'] as string, countedOf(line)))
+      for (const line of lines) {
+        const isTcp = line['network.protocol.name'] === 'tcp'
+        const isHandshake = /^client_certificate_/.test(String(line['gatehouse.reason']))
+        const into = isHandshake ? handshakesLogged : isTcp ? connectionsLogged : undefined
+        if (into) add(into, keyOf(line['client.address'] as string, countedOf(line)))
+      }
       return new Map(lines.map((line) => [line['gatehouse.request.id'] as string, line]))
     },
     count(expected: Expected): void {
@@ -53,6 +58,13 @@ export function createTally() {
       note(expected)
       add(connectionsExpected, keyOf(source, expected.counted))
     },
+    /** One that the edge refused for the certificate of the client. */
+    countHandshake(source: string, counted: Counted): void {
+      this.handshakes++
+      outcomes.handshakes = (outcomes.handshakes ?? 0) + 1
+      add(handshakesExpected, keyOf(source, counted))
+    },
+    handshakeDifferences: () => differing('refused handshakes in the access log', handshakesExpected, handshakesLogged),
     connectionDifferences: () => differing('TCP connections in the access log', connectionsExpected, connectionsLogged),
     async differences(edge: EdgeProcess, tenants: readonly Tenant[]): Promise<string[]> {
       const existing = new Set(

@@ -1,16 +1,22 @@
 // What becomes of headers, written from the docs alone, like specification.ts.
-import type { Expected, Filter, Header, HttpRequest, Route } from './specification.ts'
+import { certificateHeaders } from './certificates.ts'
+import type { Expected, Filter, Header, HttpRequest, HttpsEdge, Route } from './specification.ts'
 
 const hopByHop = /^(connection|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/
 /** They name another path or client, or the edge sets them itself. */
 const neverForwarded =
-  /^(x-forwarded-(for|host|proto)|forwarded|x-request-id|x-original-.*|x-rewrite-url|x-real-ip|true-client-ip)$/
+  /^(x-forwarded-(for|host|proto)|forwarded|x-request-id|x-original-.*|x-client-certificate-.*|x-rewrite-url|x-real-ip|true-client-ip)$/
 const spelling = (name: string) => name.toLowerCase().replaceAll('_', '-')
 
 /** The id that the edge makes, as it cannot be known before. */
 export const requestId = '<the request id>'
 
-export function forwardedHeaders(request: HttpRequest, { request_headers, rewrite }: Route, isWebSocket: boolean) {
+export function forwardedHeaders(
+  request: HttpRequest,
+  edge: HttpsEdge,
+  { request_headers, rewrite }: Route,
+  isWebSocket: boolean,
+) {
   const { headers, source, protocol } = request
   // HTTP/2 has no default port in a name.
   const host = protocol === '2' ? request.host.replace(/:443$/, '') : request.host
@@ -26,6 +32,7 @@ export function forwardedHeaders(request: HttpRequest, { request_headers, rewrit
     ['x-forwarded-host', host],
     ['x-forwarded-proto', 'https'],
     ['x-request-id', requestId],
+    ...certificateHeaders(edge.mutual_tls, request),
   ]
   if (isWebSocket) own.push(['connection', 'upgrade'], ['upgrade', 'websocket'])
   const module = request_headers?.enabled ? request_headers : { add: {}, remove: [] }

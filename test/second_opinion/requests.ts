@@ -1,11 +1,19 @@
 import { localSources, pick, type Random, sources, type Tenant } from './accounts.ts'
+import { type ClientName, clientNames } from './certificates.ts'
 import { canonicalSource, type Header, type HttpRequest, type TcpConnection } from './specification.ts'
 import { numberHeader } from './upstreams.ts'
 
 type Way = 'direct' | 'proxy'
 export type NumberedRequest = HttpRequest & { number: string }
 /** A connection and what is sent over it. With the PROXY protocol it comes from any address, otherwise from this machine. */
-export type Visit = { way: Way; sourceAsSent: string; serverName: string; requests: NumberedRequest[] }
+export type Visit = {
+  way: Way
+  sourceAsSent: string
+  serverName: string
+  /** Whose certificate the client has. */
+  client: ClientName
+  requests: NumberedRequest[]
+}
 export type TcpVisit = TcpConnection & { way: Way; sourceAsSent: string; number: string }
 
 /** What requests with a body send. */
@@ -17,6 +25,7 @@ export function makeVisit(random: Random, tenant: Tenant, tenants: readonly Tena
   const way = pick(random, ['direct', 'proxy', 'proxy'] as const)
   const sourceAsSent = pick(random, way === 'proxy' ? sources : localSources)
   const serverName = hostOf(random, tenant)
+  const client = pick(random, clientNames)
   const protocol = pick(random, ['1.1', '2'] as const)
   const make = (): NumberedRequest => {
     const number = String(++numbers)
@@ -29,13 +38,14 @@ export function makeVisit(random: Random, tenant: Tenant, tenants: readonly Tena
       protocol,
       source: canonicalSource(sourceAsSent),
       serverName,
+      client,
       host: spelled(random, random(30) ? serverName : hostOf(random, pick(random, [tenant, pick(random, tenants)]))),
       method,
       target: targetOf(random),
       headers: [[numberHeader, number], ...headers],
     }
   }
-  return { way, sourceAsSent, serverName, requests: Array.from({ length: requests }, make) }
+  return { way, sourceAsSent, serverName, client, requests: Array.from({ length: requests }, make) }
 }
 
 export function makeTcpVisit(random: Random, port: number): TcpVisit {
@@ -108,6 +118,8 @@ function headersOf(random: Random, protocol: HttpRequest['protocol']): Header[] 
     ['X-Forwarded-Proto', 'http'],
     ['X-Real-IP', '10.1.2.3'],
     ['X-Original-URL', '/admin'],
+    ['X-Client-Certificate-Verification', 'verified'],
+    ['X_Client_Certificate_Subject', 'CN=forged'],
     ['traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'],
     ['Accept', '*/*'],
   ]

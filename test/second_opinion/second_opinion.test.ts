@@ -15,4 +15,5 @@ test('5,000 requests to random accounts get what the documentation says, and are
   assert.ok(requests >= 5_000)
   for (const outcome of ['allowed', 'refused', 'warned', 'failed'])
     assert.ok((outcomes[outcome] ?? 0) > requests / 50, `too few were ${outcome}: ${JSON.stringify(outcomes)}`)
+  assert.ok((outcomes.handshakes ?? 0) > 20, `too few handshakes were refused: ${JSON.stringify(outcomes)}`)
 })

@@ -1,6 +1,7 @@
 // What an edge does with a request, written from docs/ and openapi.json alone, without regard to how the agent does it.
 // Simple rather than fast. A difference from what the edge does is a defect of the edge, of this file, or of the docs.
 import { bitString, prefixOf } from '../deciders/deciders.ts'
+import { type ClientName, handshakeFault, type MutualTls } from './certificates.ts'
 import { type Cors, corsHeaders, preflightOf } from './cors.ts'
 import { byName, forwardedHeaders, locationOf, passes, userAgentPasses, withResponseHeaders } from './headers.ts'
 import {
@@ -13,7 +14,7 @@ import {
   withoutDots,
 } from './paths.ts'
 
-type Module<Fields> = ({ enabled: boolean } & Fields) | null
+export type Module<Fields> = ({ enabled: boolean } & Fields) | null
 export type Rule = { id: string; action: 'allow' | 'deny'; cidr: string; expires_at?: string | null }
 export type Restriction = { id: string; enforced: boolean; ip_policy_ids: string[] }
 type HeadersModule = Module<{ add: Record<string, string>; remove: string[] }>
@@ -42,7 +43,7 @@ export type Backend =
   | { kind: 'weighted'; backends: Record<string, number> }
   | { kind: 'failover'; backends: string[] }
   | { kind: 'http_response'; status_code: number; headers: Record<string, string>; body: string }
-export type HttpsEdge = { id: string; names: string[]; routes: Route[] }
+export type HttpsEdge = { id: string; names: string[]; routes: Route[]; mutual_tls: Module<MutualTls> }
 export type TcpEdge = { id: string; hostports: string[]; backend: Route['backend']; ip_restriction: IpModule }
 /** The resources of an account, as the API returns them, without what does not concern traffic. */
 export type Account = {
@@ -59,6 +60,8 @@ export type HttpRequest = {
   source: string
   /** The name in the TLS handshake. */
   serverName: string
+  /** Whose certificate it has in the handshake, if the edge asks. */
+  client: ClientName
   host: string
   method: string
   target: string
@@ -272,6 +275,9 @@ export function expectHttp(accounts: readonly Account[], request: HttpRequest, n
   const found = name === undefined ? undefined : findEdge(accounts, name)
   if (method === 'CONNECT' || method === 'TRACE') return failed(405, 'ERR_METHOD_NOT_ALLOWED', 'method_not_allowed')
   if (name === undefined) return failed(400, 'ERR_BAD_HOST', 'bad_host')
+  const asked = findEdge(accounts, request.serverName)?.edge
+  if (found?.edge.mutual_tls?.enabled && asked !== found.edge)
+    return failed(421, 'ERR_MISDIRECTED', 'misdirected', { account: found.account.id, edge: found.edge.id })
   const route = found && findRoute(found.edge.routes, canonical(path))
   // The account is known from the route.
   const place = found && { edge: found.edge.id, ...(route && { account: found.account.id, route: route.id }) }
@@ -282,8 +288,7 @@ export function expectHttp(accounts: readonly Account[], request: HttpRequest, n
       return failed(400, 'ERR_AMBIGUOUS_PATH', 'ambiguous_path', place)
   }
   if (!found || !route) return failed(404, 'ERR_NO_ROUTE', 'no_route', place)
-  if (findEdge(accounts, request.serverName)?.edge !== found.edge)
-    return failed(421, 'ERR_MISDIRECTED', 'misdirected', place)
+  if (asked !== found.edge) return failed(421, 'ERR_MISDIRECTED', 'misdirected', place)
   const expected = atRoute(found.account, found.edge, route, request, now)
   return withResponseHeaders(expected, route, corsHeaders(request, route, expected.isPreflight))
 }
@@ -349,9 +354,19 @@ function atRoute(account: Account, edge: HttpsEdge, route: Route, request: HttpR
     return { ...verdict, status: status_code, response, counted }
   }
   const target = [forwardedTo, ...query].join('?')
-  const headers = forwardedHeaders(request, route, isWebSocket)
+  const headers = forwardedHeaders(request, edge, route, isWebSocket)
   const forwarded = { ports: choice.ports, target, method, headers }
   return { ...verdict, status: isWebSocket ? 101 : 200, forwarded, counted }
+}
+
+/** Undefined if the client gets in. What is refused in the handshake has no request. */
+export function expectHandshake(
+  accounts: readonly Account[],
+  { serverName, client }: Pick<HttpRequest, 'serverName' | 'client'>,
+): Counted | undefined {
+  const found = findEdge(accounts, serverName)
+  const reason = found && handshakeFault(found.edge.mutual_tls, client)
+  return reason ? { outcome: 'refused', reason, account: found.account.id, edge: found.edge.id } : undefined
 }
 
 /** An address as the host takes precedence over a name. */
