@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { openRecordLog } from '../../src/agent/disk/record_log.ts'
-import type { EdgeRecord, RecordKey, RecordValue } from '../../src/distribution/records.ts'
-import { newId } from '../../src/kernel/ids.ts'
+import type { EdgeRecord, RecordKey, RecordValue, RouteRecord } from '../../src/distribution/records.ts'
+import { type Id, newId } from '../../src/kernel/ids.ts'
 import { policyFile } from '../agent/proxy_harness.ts'
 
 export const routesPerEdge = 10
@@ -9,8 +9,22 @@ const edgesPerAccount = 100
 
 export const hostOf = (edge: number): string => `h${edge}.example`
 
-/** HTTPS edges with a name, a backend and ten routes each, every other route with a policy: the records of a node. */
-export function* manyRoutes(routes: number, upstreamPort: number): Generator<EdgeRecord> {
+/** Given the number of a route and the policy of all, what it has beside its match and backend. */
+export type ModulesOf = (
+  index: number,
+  policy: Id<'ipp'>,
+) => Pick<RouteRecord, 'policies' | 'headers'> & Partial<RouteRecord>
+const policyOfEveryOther: ModulesOf = (index, policy) => ({
+  policies: index % 2 === 0 ? null : [policy],
+  headers: null,
+})
+
+/** HTTPS edges with a name, a backend and ten routes each: the records of a node. */
+export function* manyRoutes(
+  routes: number,
+  upstreamPort: number,
+  modulesOf = policyOfEveryOther,
+): Generator<EdgeRecord> {
   const record = (key: RecordKey, value: RecordValue): EdgeRecord => ({ key, generation: 1, value })
   const bytes = policyFile('allow 127.0.0.0/8')
   const hash = createHash('sha256').update(bytes).digest('hex')
@@ -32,8 +46,7 @@ export function* manyRoutes(routes: number, upstreamPort: number): Generator<Edg
         match_type: 'path_prefix',
         match: index === 0 ? '/' : `/r${index}`,
         backend,
-        policies: index % 2 === 0 ? null : [policy],
-        headers: null,
+        ...modulesOf(edge * routesPerEdge + index, policy),
       })
     }
   }
