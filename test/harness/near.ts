@@ -44,19 +44,28 @@ const withoutHarness = (graph: ImportGraph): ImportGraph =>
     ]),
   )
 
+type Used = ReadonlyMap<string, ReadonlySet<string>>
+const usedIn = new WeakMap<ImportGraph, Used>()
+
+/** Each test with what it imports, directly or indirectly. Kept, because a test asks for the tests near every source. */
+function usedByTests(graph: ImportGraph): Used {
+  const known = usedIn.get(graph)
+  if (known) return known
+  const direct = withoutHarness(graph)
+  const used = new Map([...graph.keys()].filter(isTest).map((test) => [test, reachableFrom(test, direct)]))
+  usedIn.set(graph, used)
+  return used
+}
+
 /** The tests that import a file, directly or indirectly, those beside it, and those that start the part it belongs to. */
 export function testsNear(file: string, graph: ImportGraph): string[] {
   if (!existsSync(new URL(`../../${file}`, import.meta.url))) throw new Error(`there is no file ${file}`)
-  const direct = withoutHarness(graph)
   const starters = Object.entries(startedBy).find(([folder]) => file.startsWith(`${folder}/`))?.[1] ?? []
-  return [...graph.keys()].filter(isTest).filter((test) => {
-    const used = reachableFrom(test, direct)
-    return (
-      used.has(file) ||
-      dirname(test) === dirname(file) ||
-      starters.some((starter) => (starter.startsWith('test/harness/') ? used.has(starter) : test.startsWith(starter)))
-    )
-  })
+  const isNear = ([test, used]: [string, ReadonlySet<string>]) =>
+    used.has(file) ||
+    dirname(test) === dirname(file) ||
+    starters.some((starter) => (starter.startsWith('test/harness/') ? used.has(starter) : test.startsWith(starter)))
+  return [...usedByTests(graph)].filter(isNear).map(([test]) => test)
 }
 
 /** What starts a control plane, and NATS, which is installed later than the fast tests run. */
@@ -68,6 +77,7 @@ const servers = ['test/harness/control_plane.ts', 'dev/nats.ts']
  */
 export function isFast(test: string, graph: ImportGraph): boolean {
   if (/^test\/(?:prose|architecture|near|openapi|specification)\b/.test(test)) return true
+  if (!test.startsWith('src/')) return false
   const used = reachableFrom(test, graph)
-  return test.startsWith('src/') && !servers.some((server) => used.has(server))
+  return !servers.some((server) => used.has(server))
 }
