@@ -20,7 +20,7 @@ type Head = { at: number; status: number; headers: Record<string, string> }
 type Read = Pick<Answer, 'status' | 'body'> & { headers: Record<string, string> }
 
 async function gather(of: readonly string[], headers: Record<string, string>): Promise<Read[]> {
-  const query = new URLSearchParams(of.map((each) => ['of', each]))
+  const query = new URLSearchParams(of.map((each): [string, string] => ['of', each]))
   const response = await fetch(`${origin}/dashboard/reads?${query}`, {
     headers: { 'service-version': '2', ...headers },
   })

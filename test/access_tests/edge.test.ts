@@ -124,10 +124,12 @@ async function addTest(random: Random, { routes, tcp }: World): Promise<Tested> 
         serverName: route.host,
         host: route.host,
         method: 'GET',
-        client: 'none',
       } as const
       const requests = [{ ...sent, target: path, headers: [], number: '1' }]
-      const [answer] = await makeRequests({ ...visit, serverName: route.host, requests }, edge.httpsPort)
+      const [answer] = await makeRequests(
+        { ...visit, client: 'none', serverName: route.host, requests },
+        edge.httpsPort,
+      )
       const outcome = { 200: 'allowed', 403: 'refused', 404: 'unknown' } as const
       return outcome[answer?.status as 200] ?? assert.fail(`${path}: ${answer?.status} ${answer?.body}`)
     },

@@ -131,7 +131,9 @@ test('what another person decided meanwhile is neither overlooked nor overwritte
 
   // Without news of it, the request itself is refused.
   await page.getByRole('button', { name: 'Release now…' }).waitFor()
-  await page.route('**/rollouts/ro_*', (asked) => (asked.request().method() === 'GET' ? asked.abort() : asked.continue()))
+  await page.route('**/rollouts/ro_*', (asked) =>
+    asked.request().method() === 'GET' ? asked.abort() : asked.continue(),
+  )
   await press(page, 'Release now…')
   await dialog.getByLabel('Reason').fill('it is urgent')
   await decide(id, 'halt', 'again')
@@ -168,7 +170,11 @@ test('a halted change is on every page that it concerns, and no page says otherw
   await inspect(page, 'an overview with a halted rollout', seen)
 
   await goTo(page, '/edges')
-  await page.getByRole('row').filter({ hasText: 'shop.example' }).getByRole('link', { name: 'A change was halted' }).waitFor()
+  await page
+    .getByRole('row')
+    .filter({ hasText: 'shop.example' })
+    .getByRole('link', { name: 'A change was halted' })
+    .waitFor()
   await inspect(page, 'edges with a halted rollout', seen)
   for (const path of [`/edges/${shop.edge.id}`, '/nodes', '/nodes/edge-canary']) {
     await goTo(page, path)

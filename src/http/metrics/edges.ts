@@ -18,7 +18,7 @@ type Shown = Pick<
 
 export type EdgeMetrics = {
   /** Sets the source of edge nodes, which is read on every scrape. */
-  readonly watchEdgeNodes: (nodes: () => Shown[]) => void
+  readonly watchEdgeNodes: (nodes: () => readonly Shown[]) => void
   /** How many nodes are in each state. */
   readonly showNodeStates: (counts: Readonly<Record<string, number>>) => void
   /** From then on the metrics say whether NATS is connected. */
@@ -63,7 +63,7 @@ export function edgeMetrics(registers: Registers, progress: ReadonlyMap<string, 
       if (isOutdated !== undefined) this.set({}, isOutdated ? 1 : 0)
     },
   })
-  let edgeNodes: () => Shown[] = () => []
+  let edgeNodes: () => readonly Shown[] = () => []
   const liveNodes = () => edgeNodes().filter(({ live }) => live)
   new Gauge({
     name: 'gatehouse_edge_nodes',
@@ -126,7 +126,7 @@ function nodeStates(registers: Registers): EdgeMetrics['showNodeStates'] {
 }
 
 /** What live nodes do not do although they should. */
-function faultMetrics(registers: Registers, liveNodes: () => Shown[]): void {
+function faultMetrics(registers: Registers, liveNodes: () => readonly Shown[]): void {
   gauge(registers, 'gatehouse_edge_nodes_refusals', 'Records that live edge nodes rejected and do not enforce.', () =>
     liveNodes().reduce((sum, { refused, refusals }) => sum + (refused?.records ?? refusals.length), 0),
   )

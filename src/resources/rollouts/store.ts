@@ -70,11 +70,7 @@ export async function rolloutsOf(db: Db, account: Account, generation: number): 
 const eventAfterMs = 60_000
 
 /** How many changes each contains, and who made the latest. A few milliseconds before an event its operation has begun. */
-async function withChanges(
-  db: Db,
-  { accountId }: Account,
-  found: readonly StoredRollout[],
-): Promise<FoundRollout[]> {
+async function withChanges(db: Db, { accountId }: Account, found: readonly StoredRollout[]): Promise<FoundRollout[]> {
   if (found.length === 0) return []
   const counted = await many<{ rollout_id: number; operation_id: Id<'op'>; changes: number }>(
     db,
