@@ -124,6 +124,7 @@ async function addTest(random: Random, { routes, tcp }: World): Promise<Tested> 
         serverName: route.host,
         host: route.host,
         method: 'GET',
+        client: 'none',
       } as const
       const requests = [{ ...sent, target: path, headers: [], number: '1' }]
       const [answer] = await makeRequests(
