@@ -9,7 +9,7 @@ type Words = {
   choice: string
   /** What a rule without a resource watches. */
   everything: string
-  /** Of a thing for which it holds. */
+  /** Says that it holds for the thing with this name. */
   title: (name: string) => string
 }
 
@@ -65,7 +65,7 @@ export function spanOf(seconds: number): string {
 }
 
 const digits = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
-/** Of the time during which the alert goes on: two units at most. */
+/** How long the alert went on, in one unit. */
 export function lasted(milliseconds: number): string {
   const minutes = Math.round(milliseconds / 60_000)
   if (minutes < 1) return 'less than 1 min'
