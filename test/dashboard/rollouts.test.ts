@@ -82,7 +82,7 @@ test('the toast after a save follows the change through the waves, and leads to 
   await watchFor(3_600)
   await toast.getByRole('link', { name: 'Show the rollout' }).click()
   await page.getByText('In force everywhere', { exact: true }).waitFor()
-  await page.getByRole('link', { name: 'guards shop.example' }).waitFor()
+  await page.getByRole('link', { name: 'guards shop.example', exact: true }).waitFor()
   assert.deepEqual(page.faults, [])
 })
 
@@ -189,7 +189,7 @@ test('a halted change is on every page that it concerns, and no page says otherw
   const signals = page.getByRole('region', { name: 'Signals' })
   await signals.getByText('edge-canary refuses 14 of 20 addresses that shop.example:443/ let in lately').waitFor()
   await signals.getByText('Halted it', { exact: true }).waitFor()
-  await page.getByRole('table', { name: 'Addresses' }).getByText('192.0.2.132').waitFor()
+  await page.getByRole('table', { name: 'Addresses' }).getByText('192.0.2.132', { exact: true }).waitFor()
   await shot(page, 'halted')
   await inspect(page, 'a halted rollout', seen)
   for (const width of [720, 320]) {
@@ -223,8 +223,9 @@ test('a halted rollout is reverted and resumed with the keyboard alone', async (
   const page = await pageOf(admin.token, `/rollouts/${await first()}`)
   const { use, type } = keyboardOf(page)
   await use('Revert changes…')
-  await page.getByRole('list', { name: 'Differences' }).getByText('shop2.example:443').waitFor()
+  await page.getByRole('dialog').locator('.skeleton').waitFor({ state: 'detached' })
   await shot(page, 'revert')
+  await page.getByRole('list', { name: 'Differences' }).getByText('shop2.example:443').first().waitFor()
   await inspect(page, 'revert a rollout', seen, '.modal')
   await use('Revert change')
   await page.getByRole('dialog').waitFor({ state: 'detached' })

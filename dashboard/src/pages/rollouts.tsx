@@ -13,6 +13,7 @@ import { Ago } from '../ui/time.tsx'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { RolloutDetail } from './rollouts/detail.tsx'
 import {
+  authorOf,
   counted,
   placeOf,
   type Rollout,
@@ -20,7 +21,6 @@ import {
   StateOf,
   titleOf,
   useNames,
-  whoOf,
   wordOf,
 } from './rollouts/words.tsx'
 import '../styles/rollouts.css'
@@ -139,7 +139,7 @@ const columnsOf = (nameOf: ReturnType<typeof useNames>, people: ReturnType<typeo
   {
     title: 'By',
     className: 'hide-small',
-    cell: ({ latest_change }) => whoOf(latest_change?.owner_id, people),
+    cell: (rollout) => authorOf(rollout, people),
   },
   { title: 'Since', className: 'b2', cell: ({ created_at }) => <Ago at={created_at} /> },
 ]

@@ -15,7 +15,7 @@ import { Actions } from './actions.tsx'
 import { Answer } from './answer.tsx'
 import { Signals } from './signals.tsx'
 import { WavesAndNodes } from './waves.tsx'
-import { type Details, StateOf, titleOf, useNames, whoOf } from './words.tsx'
+import { authorOf, type Details, StateOf, titleOf, useNames, whoOf } from './words.tsx'
 
 const count = new Intl.NumberFormat('en')
 
@@ -37,7 +37,7 @@ export function RolloutDetail({ id }: { id: string }) {
             {rollout && (
               <>
                 <span>
-                  {whoOf(rollout.latest_change?.owner_id, people)}, <Ago at={rollout.created_at} />
+                  {authorOf(rollout, people)}, <Ago at={rollout.created_at} />
                 </span>
                 <span>Cell {rollout.cell}</span>
                 <span>Generation {count.format(rollout.generation)}</span>

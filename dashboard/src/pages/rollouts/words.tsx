@@ -33,6 +33,10 @@ export function placeOf({ state, wave, waves }: Pick<Rollout, 'state' | 'wave' |
   return wave === waves - 1 ? `wave ${wave}, the last` : `wave ${wave}; the last is ${waves - 1}`
 }
 
+/** A sentence of the service, with names instead of ids of edges and routes. */
+export const withNames = (sentence: string, nameOf: ReturnType<typeof useNames>): string =>
+  sentence.replaceAll(/\bedg(?:htsrt|hts|tcp)_[0-9a-z]{26}\b/g, (id) => nameOf(id)?.name ?? id)
+
 type Named = { name: string; to: string }
 
 /** What people call a resource, and its page. Undefined: it is gone, or of a kind whose list is not read here. */
@@ -71,10 +75,12 @@ export function titleOf(
   return changes > 1 ? `${first} and ${counted(changes - 1, 'more change')}` : first
 }
 
-/** Null: a command. Undefined: not known any more. */
-export const whoOf = (ownerId: string | null | undefined, people: ReturnType<typeof usePeople>): string =>
-  ownerId === undefined
-    ? 'Not known'
-    : ownerId === null
-      ? 'A command on the server'
-      : (people?.find(({ id }) => id === ownerId)?.name ?? ownerId)
+/** Null: a command. */
+export const whoOf = (ownerId: string | null, people: ReturnType<typeof usePeople>): string =>
+  ownerId === null ? 'A command on the server' : (people?.find(({ id }) => id === ownerId)?.name ?? ownerId)
+
+/** Who made the latest change. */
+export const authorOf = (
+  { latest_change: latest, change_count }: Pick<Rollout, 'latest_change' | 'change_count'>,
+  people: ReturnType<typeof usePeople>,
+): string => (latest ? whoOf(latest.owner_id, people) : change_count === 0 ? 'The service' : 'Not known')
