@@ -21,6 +21,7 @@ import {
   StateOf,
   titleOf,
   useNames,
+  withNames,
   wordOf,
 } from './rollouts/words.tsx'
 import '../styles/rollouts.css'
@@ -125,7 +126,9 @@ const columnsOf = (nameOf: ReturnType<typeof useNames>, people: ReturnType<typeo
         <Link className="row-link" to={`/rollouts/${rollout.id}`}>
           {titleOf(rollout, nameOf)}
         </Link>
-        <small>{rollout.state === 'halted' ? (rollout.reason ?? 'No reason was given.') : rollout.id}</small>
+        <small className="status-reason">
+          {rollout.state === 'halted' ? withNames(rollout.reason ?? 'No reason was given', nameOf) : rollout.id}
+        </small>
       </span>
     ),
   },
@@ -134,12 +137,12 @@ const columnsOf = (nameOf: ReturnType<typeof useNames>, people: ReturnType<typeo
     className: 'a2',
     cell: (rollout) => <StateOf state={rollout.state} />,
   },
-  { title: 'Cell', className: 'hide-small', cell: ({ cell }) => cell },
-  { title: 'Wave', className: 'b1', cell: placeOf },
+  { title: 'Cell', className: 'hide-small fit', cell: ({ cell }) => cell },
+  { title: 'Wave', className: 'b1 fit', cell: placeOf },
   {
     title: 'By',
-    className: 'hide-small',
+    className: 'hide-small fit',
     cell: (rollout) => authorOf(rollout, people),
   },
-  { title: 'Since', className: 'b2', cell: ({ created_at }) => <Ago at={created_at} /> },
+  { title: 'Since', className: 'b2 fit', cell: ({ created_at }) => <Ago at={created_at} /> },
 ]

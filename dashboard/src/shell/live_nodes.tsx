@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
 import type { Shapes } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
+import { Icon } from '../ui/icons.tsx'
 import { NodeBars } from './node_bars.tsx'
 import { useOpenRollouts } from './use_open_rollouts.ts'
 
@@ -41,7 +42,12 @@ export function LiveNodes({ isShort = false }: Props) {
         : `Live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}`
   return (
     <Link to={open ? `/rollouts/${open.id}` : '/nodes'} className={isShort ? 'live-bars show-small' : 'live-nodes'}>
-      <NodeBars current={current} behind={behind} offline={offline} />
+      {open ? (
+        // A bar would say that a node is up to date, which is not known here.
+        <Icon name={open.state === 'halted' ? 'halt' : 'rollouts'} />
+      ) : (
+        <NodeBars current={current} behind={behind} offline={offline} />
+      )}
       {isShort ? (
         <span className="for-readers">{sentence}</span>
       ) : (

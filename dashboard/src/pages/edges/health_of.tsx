@@ -68,19 +68,16 @@ function useNames(): (backendId: string | undefined) => string | undefined {
 /** Above everything else on the page: why the edge is not up, and which change of it is not on every node. */
 export function StatusNote({ status }: { status: Status | undefined }) {
   const { rollout, code } = status ?? {}
-  const isAboutRollout = code === 'rollout_halted'
   return (
     <>
       {stateOf(status) !== 'up' && <Faulty status={status} />}
-      {rollout && (
+      {rollout && code !== 'rollout_halted' && (
         <p className={rollout.state === 'halted' ? 'note warned with-icon' : 'note plain with-icon'} role="status">
           <Icon name="rollouts" />
           <span>
-            {isAboutRollout
-              ? 'The page of the rollout says what was seen, and what you can do.'
-              : rollout.state === 'halted'
-                ? `A change was halted, so nodes have what was there before. ${rollout.reason ?? ''}`
-                : 'A change is rolling out: some nodes have it, and others do not yet.'}{' '}
+            {rollout.state === 'halted'
+              ? `A change was halted, so nodes have what was there before. ${rollout.reason ?? ''}`
+              : 'A change is rolling out: some nodes have it, and others do not yet.'}{' '}
             <Link to={`/rollouts/${rollout.id}`}>Show the rollout</Link>
           </span>
         </p>
@@ -95,6 +92,11 @@ function Faulty({ status }: { status: Status | undefined }) {
       <Icon name={stateOf(status) === 'down' ? 'refused' : 'warned'} />
       <div>
         <p className="strong">{status?.reason ?? 'The control plane did not say how this is.'}</p>
+        {status?.code === 'rollout_halted' && status.rollout && (
+          <p>
+            <Link to={`/rollouts/${status.rollout.id}`}>Show the rollout</Link>
+          </p>
+        )}
         {status?.since && (
           <p>
             Since <Ago at={status.since} />

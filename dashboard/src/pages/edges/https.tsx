@@ -215,8 +215,10 @@ function RouteSummary({ route }: { route: Route }) {
         )}
       </span>
       <span className="route-health">
-        <StatusState status={route.status} />
-        <RolloutLink status={route.status} />
+        <span className="two">
+          <StatusState status={route.status} />
+          <RolloutLink status={route.status} />
+        </span>
       </span>
       <span className="route-addresses">
         {ip_restriction?.enabled ? (

@@ -4,6 +4,7 @@ import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { isFaulty, type Status } from '../../ui/status.tsx'
 import { type ApiKey, expiryOf } from '../keys/key.tsx'
+import { useNames, withNames } from '../rollouts/words.tsx'
 
 export type AttentionItem = {
   id: string
@@ -29,6 +30,7 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
   const webhooks = useQuery({ ...queries.webhooks(), enabled: isAdmin })
   const halted = useQuery(queries.haltedRollouts())
   const rollouts = halted.data?.rollouts ?? []
+  const nameOf = useNames()
   const reads = [halted, keys, https, tcp, backends, certificates, domains, ...(isAdmin ? [nodes, webhooks] : [])]
   if (reads.some(({ isPending }) => isPending)) return undefined
   const edges = [...(https.data ?? []), ...(tcp.data ?? [])]
@@ -43,7 +45,7 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
         what: 'node',
       }),
     ),
-    ...rollouts.map(aboutRollout),
+    ...rollouts.map((rollout) => aboutRollout(rollout, nameOf)),
     ...aboutRefused(refused),
     ...[...(backends.data ?? []), ...groups]
       .filter(({ status }) => !isAmong(rollouts, status))
@@ -93,7 +95,7 @@ const hasCauseElsewhere = (status: Status | undefined): boolean => causes.has(st
 const isAmong = (rollouts: readonly Shapes['Rollout'][], status: Status | undefined): boolean =>
   status?.code === 'rollout_halted' && rollouts.some(({ id }) => id === status.rollout?.id)
 
-const aboutRollout = ({ id, cell, reason }: Shapes['Rollout']): AttentionItem => ({
+const aboutRollout = ({ id, cell, reason }: Shapes['Rollout'], nameOf: ReturnType<typeof useNames>): AttentionItem => ({
   ...{
     id,
     tone: 'warned',
@@ -101,7 +103,7 @@ const aboutRollout = ({ id, cell, reason }: Shapes['Rollout']): AttentionItem =>
     to: `/rollouts/${id}`,
     action: 'View rollout',
   },
-  detail: `${reason ?? 'No reason was given.'} What this account changes there waits for a decision.`,
+  detail: `${withNames(reason ?? 'No reason was given', nameOf)}. What this account changes there waits for a decision.`,
 })
 
 type Thing = { id: string; name: string; status: Status | undefined; to: string; what: string }

@@ -6,7 +6,7 @@ import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { Revert } from '../audit/revert.tsx'
-import { type Details, type State, wordOf } from './words.tsx'
+import { type Details, type State, useNames, withNames, wordOf } from './words.tsx'
 
 type Verb = 'halt' | 'resume' | 'release'
 type Props = { rollout: Details; etag: string; isAdmin: boolean }
@@ -89,6 +89,7 @@ const words: Record<Verb, { title: string; action: string; what: (rollout: Detai
 function Decision({ opened, rollout, onClose }: { opened: Opened; rollout: Details; onClose: () => void }) {
   const [reason, setReason] = useState('')
   const client = useQueryClient()
+  const nameOf = useNames()
   const { verb, etag, state } = opened
   const { title, action, what } = words[verb]
   const hasChanged = rollout.state !== state || rollout.reason !== opened.reason
@@ -128,7 +129,7 @@ function Decision({ opened, rollout, onClose }: { opened: Opened; rollout: Detai
       {verb !== 'halt' && rollout.evidence.length > 0 && (
         <ul className="plain-list" aria-label="What halted it">
           {rollout.evidence.slice(0, 3).map(({ sentence }) => (
-            <li key={sentence}>{sentence}</li>
+            <li key={sentence}>{withNames(sentence, nameOf)}</li>
           ))}
         </ul>
       )}

@@ -4,14 +4,15 @@ import { Link } from 'react-router'
 import { queries } from '../../api/queries.ts'
 import { Icon, type IconName } from '../../ui/icons.tsx'
 import { Ago } from '../../ui/time.tsx'
-import { counted, type Details } from './words.tsx'
+import { counted, type Details, useNames, withNames } from './words.tsx'
 
 type Said = { tone: 'plain' | 'warned' | 'allowed'; icon: IconName; title: ReactNode; children: ReactNode }
 
 /** Above everything else: what is in force now, and what comes next. */
 export function Answer({ rollout }: { rollout: Details }) {
   const now = useNow(rollout.watched_until !== null)
-  const { tone, icon, title, children } = said(rollout, now)
+  const nameOf = useNames()
+  const { tone, icon, title, children } = said(rollout, now, nameOf)
   return (
     <div className={`note ${tone}`}>
       <Icon name={icon} />
@@ -37,10 +38,10 @@ export function useNow(isCounting: boolean): number {
   return now
 }
 
-function said(rollout: Details, now: number): Said {
+function said(rollout: Details, now: number, nameOf: ReturnType<typeof useNames>): Said {
   const { state, nodes, reason, ended_at, cell } = rollout
   const having = nodes.filter(({ has_changes }) => has_changes).length
-  if (state === 'halted') return halted(rollout)
+  if (state === 'halted') return halted(rollout, nameOf)
   if (state === 'waiting')
     return {
       ...{ tone: 'plain', icon: 'clock', title: `On ${having} of ${counted(nodes.length, 'node')}` },
@@ -103,15 +104,15 @@ function watching(rollout: Details, now: number): Said {
   }
 }
 
-function halted({ nodes, reason, cell, evidence }: Details): Said {
+function halted({ nodes, reason, cell, evidence }: Details, nameOf: ReturnType<typeof useNames>): Said {
   const back = nodes.filter(({ has_previous }) => has_previous).length
   const unknown = nodes.filter(({ has_previous }) => !has_previous).map(({ name }) => name)
   const first = evidence[0]?.sentence === reason ? undefined : evidence[0]?.sentence
   return {
-    ...{ tone: 'warned', icon: 'halt', title: `Halted: ${reason ?? 'no reason was given'}` },
+    ...{ tone: 'warned', icon: 'halt', title: `Halted: ${withNames(reason ?? 'no reason was given', nameOf)}` },
     children: (
       <>
-        {first && `${first}. `}
+        {first && `${withNames(first, nameOf)}. `}
         {unknown.length === 0
           ? `${nodes.length === 1 ? 'The node has' : `All ${back} nodes have`} what was there before the changes.`
           : `${back} of ${counted(nodes.length, 'node')} ${back === 1 ? 'has' : 'have'} what was there before the changes. It is not known yet what ${unknown.join(', ')} ${unknown.length === 1 ? 'has' : 'have'}.`}{' '}
