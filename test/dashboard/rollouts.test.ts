@@ -43,7 +43,7 @@ async function pageOf(token: string, path = '/') {
   return page
 }
 
-/** A rule that refuses nobody here, so that its rollout is watched until someone decides. */
+/** A rule that refuses no client here, so that its rollout is watched until someone decides. */
 async function change(): Promise<string> {
   await admin('POST', '/ip_policy_rules', {
     ...{ ip_policy_id: shop.policy.id, action: 'deny', description: 'a former partner' },
@@ -202,7 +202,7 @@ test('a halted change is on every page that it concerns, and no page says otherw
   assert.deepEqual(page.faults, [])
 })
 
-test('a viewer is told that they cannot act, and a member neither releases nor sees addresses of clients', async () => {
+test('a viewer learns that they cannot act, and a member neither releases nor sees addresses of clients', async () => {
   const path = `/rollouts/${await first()}`
   for (const [role, sentence, buttons] of [
     ['viewer', 'You are a viewer', []],
