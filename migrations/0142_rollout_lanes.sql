@@ -10,5 +10,5 @@ alter table outbox
   add column urgent text,
   add column denies cidr;
 
--- The operator releases it, whatever nodes say of it.
+-- The operator releases it, even if nodes have refused it.
 alter table rollouts add column is_forced boolean not null default false;

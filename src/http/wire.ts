@@ -105,7 +105,7 @@ export const EdgeChangeQuery = {
       type: 'string',
       enum: ['urgent'],
       description:
-        'Where nodes have waves: give the change to all of them once the first have applied it, whatever clients see then. Everything that the account has on its way comes along; Service-Takes-Along names it. Only for admins, with the reason in the header `Service-Reason`. The audit has an event for it.',
+        'Where nodes have waves: give the change to all of them once the first have applied it, even if requests fail then. Everything that the account has on its way comes along; Service-Takes-Along names it. Only for admins, with the reason in the header `Service-Reason`. The audit has an event for it.',
     }),
   ),
 }

@@ -215,7 +215,7 @@ export async function halt(tx: Db, rollout: StoredRollout, { reason, evidence = 
   await run(tx, sql`update rollouts set released_as = ${generation} where id = ${id}`)
 }
 
-/** `isForced`: whatever nodes say of it, which is for the operator alone. */
+/** `isForced`: even if nodes have refused it, which is for the operator alone. */
 type Resume = { readonly reason: string; readonly isUrgent?: boolean; readonly isForced?: boolean }
 
 export const resumeRollout = (db: DbPool, id: number, why: Resume): Promise<void> =>

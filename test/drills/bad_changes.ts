@@ -33,48 +33,9 @@ type Outcome = {
 type Waves = Awaited<ReturnType<typeof startTwoWaves>>
 type Node = Awaited<ReturnType<Waves['startNode']>>
 
-await drill(async (scope) => {
-  const apps = await startApplications(scope)
-  const waves = await startTwoWaves(scope, soakSeconds * 1_000)
-  const changes = await badChanges(apps, lateSeconds)
-  assert.deepEqual([changes.length, new Set(changes.map(({ kind }) => kind)).size], [24, 12])
-  const canary = await waves.startNode('canary', 0)
-  // Before there are waves, so that none of this is watched.
-  const owners: Owner[] = []
-  for (const [index, change] of changes.entries())
-    owners.push(await newTenantOf(waves.fleet, hostOf(index), apps.sound, change.isWildcard && `*.t${index}.example`))
-  const bystanders = [
-    await newTenantOf(waves.fleet, hostOf(90), apps.sound),
-    await newTenantOf(waves.fleet, hostOf(91), apps.sound),
-  ]
-  const prepared: unknown[] = []
-  for (const [index, change] of changes.entries()) prepared.push(await change.prepare?.(owners[index] as Owner))
-  const nodes = [canary, await waves.startNode('later-1', 1), await waves.startNode('later-2', 1)]
-  for (const node of nodes)
-    for (const owner of [...owners, ...bystanders])
-      await poll(async () => (await statusOf(node.httpsPort, owner.host)) === 200, undefined, { withinSeconds: 60 })
-  if (!isJudged) releaseEverything(waves, scope)
-
-  const others: Seen[] = []
-  const stop = await Promise.all(bystanders.map(({ host }) => startVisitors(nodes, host, '/', others)))
-  const todo = changes.map((change, index) => ({ change, owner: owners[index] as Owner, prepared: prepared[index] }))
-  const outcomes: Outcome[] = []
-  const isAlone = ({ change }: (typeof todo)[number]) => change.endsProxyAfterSeconds !== undefined
-  const together = todo.filter((each) => !isAlone(each))
-  for (let from = 0; from < together.length; from += atOnce)
-    outcomes.push(
-      ...(await Promise.all(together.slice(from, from + atOnce).map((each) => observe(waves, nodes, each)))),
-    )
-  for (const each of todo.filter(isAlone)) {
-    const { endsProxyAfterSeconds: after = 0 } = each.change
-    await setThresholds(waves.fleet.db, defaultCell.name, { soak_seconds: Math.max(soakSeconds, after + 30) })
-    outcomes.push(await observe(waves, nodes, each))
-  }
-  for (const each of stop) await each()
-  return report(outcomes, others)
-})
-
-const hostOf = (index: number): string => `app.t${index}.example`
+function hostOf(index: number): string {
+  return `app.t${index}.example`
+}
 
 /** As if there were no judge: each rollout goes on at once. */
 function releaseEverything({ fleet }: Waves, scope: Scope): void {
@@ -183,3 +144,44 @@ function report(outcomes: readonly Outcome[], others: readonly Seen[]): boolean 
     console.log(`  on ${node}: ${failed.filter((each) => each.node === node).length}`)
   return isJudged ? stopped === outcomes.length && elsewhere === 0 : elsewhere > outcomes.length / 2
 }
+
+await drill(async (scope) => {
+  const apps = await startApplications(scope)
+  const waves = await startTwoWaves(scope, soakSeconds * 1_000)
+  const changes = await badChanges(apps, lateSeconds)
+  assert.deepEqual([changes.length, new Set(changes.map(({ kind }) => kind)).size], [24, 12])
+  const canary = await waves.startNode('canary', 0)
+  // Before there are waves, so that none of this is watched.
+  const owners: Owner[] = []
+  for (const [index, change] of changes.entries())
+    owners.push(await newTenantOf(waves.fleet, hostOf(index), apps.sound, change.isWildcard && `*.t${index}.example`))
+  const bystanders = [
+    await newTenantOf(waves.fleet, hostOf(90), apps.sound),
+    await newTenantOf(waves.fleet, hostOf(91), apps.sound),
+  ]
+  const prepared: unknown[] = []
+  for (const [index, change] of changes.entries()) prepared.push(await change.prepare?.(owners[index] as Owner))
+  const nodes = [canary, await waves.startNode('later-1', 1), await waves.startNode('later-2', 1)]
+  for (const node of nodes)
+    for (const owner of [...owners, ...bystanders])
+      await poll(async () => (await statusOf(node.httpsPort, owner.host)) === 200, undefined, { withinSeconds: 60 })
+  if (!isJudged) releaseEverything(waves, scope)
+
+  const others: Seen[] = []
+  const stop = await Promise.all(bystanders.map(({ host }) => startVisitors(nodes, host, '/', others)))
+  const todo = changes.map((change, index) => ({ change, owner: owners[index] as Owner, prepared: prepared[index] }))
+  const outcomes: Outcome[] = []
+  const isAlone = ({ change }: (typeof todo)[number]) => change.endsProxyAfterSeconds !== undefined
+  const together = todo.filter((each) => !isAlone(each))
+  for (let from = 0; from < together.length; from += atOnce)
+    outcomes.push(
+      ...(await Promise.all(together.slice(from, from + atOnce).map((each) => observe(waves, nodes, each)))),
+    )
+  for (const each of todo.filter(isAlone)) {
+    const { endsProxyAfterSeconds: after = 0 } = each.change
+    await setThresholds(waves.fleet.db, defaultCell.name, { soak_seconds: Math.max(soakSeconds, after + 30) })
+    outcomes.push(await observe(waves, nodes, each))
+  }
+  for (const each of stop) await each()
+  return report(outcomes, others)
+})

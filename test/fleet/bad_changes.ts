@@ -10,7 +10,7 @@ import type { Applications } from './honest_traffic.ts'
 export type Owner = {
   client: Account
   host: string
-  /** Of the application. */
+  /** Where the application listens. */
   address: string
   edge: { id: string; uri: string }
   route: { id: string; uri: string }

@@ -57,7 +57,7 @@ test('a change that refuses who was let in before is halted, named, and taken ba
   await all(canary, alice)
   await settled(alice)
 
-  await alice.rule('deny', '127.0.0.1/32')
+  await alice.rule('deny', '127.0.0.0/31')
   await alice.rule('deny', '127.0.0.2/31')
   const bobs = bob.rule('deny', '127.0.0.9/32')
   await answers(canary, alice, 403)
@@ -100,7 +100,7 @@ test('a backend that does not answer halts its change, with the requests that fa
 })
 
 test('HAProxy that ends halts what is watched on its node', async () => {
-  await dora.rule('deny', '127.0.0.77/32')
+  await dora.rule('deny', '127.0.0.76/31')
   const [worker] = /^\d+(?=\s+worker)/m.exec(await ask(join(canary.folder, 'haproxy/master.sock'), 'show proc')) ?? []
   process.kill(Number(worker), 'SIGKILL')
   const rollout = await halted(dora)

@@ -51,7 +51,7 @@ const progressOf = (db: DbPool, accountId: Uuid, generation: number): Promise<Re
     where is_placed(${accountId}, c.id) and (c.waves = 1 or s.classified >= ${generation})`,
   )
 
-/** Which nodes of all waves have the change. One of which that is unknown does not count. */
+/** Which nodes of all waves are known to have the change. */
 async function statusOfAll(
   db: DbPool,
   nodes: EdgeNodes,

@@ -50,7 +50,7 @@ type RolloutRow = {
 }
 
 /**
- * Of the addresses that the account let in within the last day, at most one in a hundred. A single address is one of
+ * At most one in a hundred of the addresses that the account let in within the last day. A single address is one of
  * those that a judge lets pass anyway. Without such evidence a range is not harmless, nor is a very large one.
  */
 const refusesHardlyAny = sql`(

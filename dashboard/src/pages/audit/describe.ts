@@ -58,6 +58,7 @@ const verbs: Record<string, string> = {
 /** What is said in other words than by its verb and its noun; commands on the server are no operations of the API. */
 const phrases: Record<string, string> = {
   'approval_policy.break_glass': 'did without approval for',
+  'rollouts.urgent': 'did not wait for the watch with',
   'dashboard_session.sign_in': 'signed in to the dashboard',
   'dashboard_session.sign_out': 'signed out of the dashboard',
   'sign_in.succeeded': 'signed in with a provider',
