@@ -183,7 +183,7 @@ export const errorCatalog = {
   },
   ERR_CHANGE_REFUSED: {
     cause:
-      'A change of the change set is refused, so none of them is made. `details.change` is its position, from 0, `details.operation` its operation, and `details.code` the error code that it would get by itself.',
+      'A change of the change set is refused, so none of them is made. `details.change` is its position, from 0, `details.operation` its operation, and `details.code` and `details.reason` the error code and message that it would get by itself.',
     hint: 'Correct this change with `PATCH /change_sets/{id}`. The message says what is wrong with it.',
   },
   ERR_CHANGE_SET_CONFLICT: {

@@ -18,18 +18,15 @@ export async function changeTogether(description: string, changes: Planned[]): P
   }
 }
 
-/** 'changes[0], static_backends.create: address must …' is about an input of the form, which has no list of changes. */
-const place = /^changes\[\d+\], [\w.]+: /
-
-function withoutPlace(error: unknown): never {
+/** A form has no list of changes: what was refused is one of its inputs, in the words of the refusal itself. */
+export function withoutPlace(error: unknown): never {
   if (!(error instanceof Problem)) throw error
-  const { status, code, hint, details } = error
+  const { status, code, hint, details, errors } = error
+  const { reason: message = error.message, field } = details
   throw new Problem({
-    status,
-    code: details.code ?? code,
-    message: error.message.replace(place, ''),
-    hint,
-    details,
-    errors: error.errors.map(({ field, msg }) => ({ field, msg: msg.replace(place, '') })),
+    ...{ status, code: details.code ?? code, message, hint, details },
+    errors: errors.map((each) =>
+      each.field === field ? { ...each, msg: each.msg.replace(error.message, message) } : each,
+    ),
   })
 }

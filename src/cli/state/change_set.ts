@@ -173,14 +173,13 @@ const unknownOutcome = ({ message, hints }: Failure): Failure =>
 /** In the words of the file, with what to do about it. */
 async function refusedAs(error: Refused, { url }: Connection, steps: readonly Step[]): Promise<Failure> {
   const { msg = error.message, details = {} } = error.body
-  const { change, code = '', resources, missing } = details as Record<string, string | undefined>
+  const { change, code = '', reason = msg, resources, missing } = details as Record<string, string | undefined>
   const step = error.code === 'ERR_CHANGE_REFUSED' ? steps[Number(change)] : undefined
   if (step) {
     const hint = (await import('../hints.ts')).hintOf(code, url)
     const operation = error.hints.find((line) => line.startsWith('operation: op_'))
-    const why = msg.replace(/^changes\[\d+\], [\w.]+: /, '')
     const hints = [...(hint ? [`hint: ${hint}`] : []), nothingChanged, ...(operation ? [operation] : [])]
-    return new Failure(error.exit, `${step.verb} ${titleOf(step.thing)}: ${why} (${code})`, hints, { cause: error })
+    return new Failure(error.exit, `${step.verb} ${titleOf(step.thing)}: ${reason} (${code})`, hints, { cause: error })
   }
   if (error.code === 'ERR_CHANGE_SET_CONFLICT')
     return new Failure('refused', `someone else has changed ${resources} since this run read it; nothing was changed`, [

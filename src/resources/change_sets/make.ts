@@ -9,7 +9,7 @@ import type { Extent } from '../../kernel/unusual_change.ts'
 import { unusualIn } from '../../operations/unusual_changes.ts'
 import type { Base } from './store.ts'
 
-type Request = Pick<Handling<unknown, unknown, unknown>, 'origin' | 'makeChange' | 'settings'>
+type Request = Pick<Handling<unknown, unknown, unknown>, 'origin' | 'makeChange' | 'settings' | 'routes'>
 export type Made = {
   /** For each change, the id of what it is about. */
   readonly resources: (string | null)[]
@@ -24,7 +24,7 @@ export type Made = {
 /** Makes the changes one after the other, in the transaction that `db` is part of. The first refusal ends it. */
 export async function makeChanges(
   db: DbPool,
-  { origin, makeChange, settings }: Request,
+  { origin, makeChange, settings, routes }: Request,
   changes: readonly PlannedChange[],
   { isProposal }: { isProposal: boolean },
 ): Promise<Made> {
@@ -38,7 +38,7 @@ export async function makeChanges(
       const { body } = await makeChange(db, change, isProposal)
       resources.push(idIn(body) ?? change.parameters?.id?.toString() ?? null)
     } catch (error) {
-      throw error instanceof Refusal ? refusedChange(error, index, planned) : error
+      throw error instanceof Refusal ? refusedChange(error, index, changes, routes) : error
     }
   const found = await differencesSince(db, origin, before, changes)
   const differences = found.map(({ id: _, operation: __, ...difference }) => difference)
@@ -49,11 +49,44 @@ export async function makeChanges(
 
 const idIn = (body: unknown): string | undefined => (body as { id?: string } | undefined)?.id
 
-const refusedChange = (refusal: Refusal, index: number, { operation }: PlannedChange): Refusal =>
-  new Refusal('ERR_CHANGE_REFUSED', `changes[${index}], ${operation}: ${refusal.message}`, {
-    details: { ...refusal.details, change: String(index), operation, code: refusal.code },
-    cause: refusal,
-  })
+function refusedChange(
+  refusal: Refusal,
+  index: number,
+  changes: readonly PlannedChange[],
+  routes: Request['routes'],
+): Refusal {
+  const planned = changes[index] as PlannedChange
+  const { operation } = planned
+  const { message, code, details, errors } = refusal
+  const target = targetOf(planned)
+  const what = `${deedOf(routes, operation)}${target === undefined ? '' : `: ${target}`}`
+  return new Refusal(
+    'ERR_CHANGE_REFUSED',
+    `Change ${index + 1} of ${changes.length} (${what}) is refused. ${message}`,
+    {
+      details: { ...details, change: String(index), operation, code, reason: message },
+      errors,
+      cause: refusal,
+    },
+  )
+}
+
+/** "update an IP policy", or what was sent if there is no such operation. */
+function deedOf(routes: Request['routes'], operation: string): string {
+  const [summary = operation] = routes.get(operation)?.summary.split('. ') ?? []
+  return summary.charAt(0).toLowerCase() + summary.slice(1)
+}
+
+/** What the change is about: its id, or what people would call what it creates. */
+function targetOf({ parameters = {}, body = {} }: PlannedChange): string | undefined {
+  const { id, edge_id } = parameters
+  const { description, match, hostports, cidr, address } = body as Record<string, unknown>
+  const named = [id, description, match, Array.isArray(hostports) ? hostports[0] : undefined, cidr, address, edge_id]
+  const target = named.find((each) => typeof each === 'string' && each !== '')
+  return target === undefined ? undefined : String(target).replace(reference, created).slice(0, maxTargetLength)
+}
+const maxTargetLength = 80
+const created = (_: string, index: string): string => `what change ${Number(index) + 1} creates`
 
 const reference = /^\{\{changes\[(\d{1,4})\]\.id\}\}$/
 
@@ -149,8 +182,15 @@ async function revisionsOf(
   return Object.fromEntries(rows.map(({ id, revision }) => [`${toId('ipp', id)} rules`, String(revision)]))
 }
 
+/** How what has changed between the two was in the first of them. What was not in it is like nothing that will be found. */
+export const changedIn = (base: Base, found: Base): Base =>
+  Object.fromEntries(
+    [...Object.keys(base), ...Object.keys(found)]
+      .filter((key) => base[key] !== found[key])
+      .map((key) => [key, base[key] ?? 'nothing']),
+  )
+
 /** The ids of what has changed between the two. */
-export const conflictsOf = (base: Base, found: Base): string[] => {
-  const changed = [...Object.keys(base), ...Object.keys(found)].filter((key) => base[key] !== found[key])
-  return [...new Set(changed.map((key) => key.replace(/ .*/, '')))]
-}
+export const conflictsOf = (base: Base, found: Base): string[] => [
+  ...new Set(Object.keys(changedIn(base, found)).map((key) => key.replace(/ .*/, ''))),
+]

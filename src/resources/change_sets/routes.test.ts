@@ -93,7 +93,11 @@ test('when one change is refused, none is made, and the response says which one 
   assertRefused(refused, 409, 'ERR_CHANGE_REFUSED')
   const { change, operation, code } = refused.body.details
   assert.deepEqual([change, operation, code], ['1', 'ip_policies.delete', 'ERR_IP_POLICY_IN_USE'])
-  assert.match(refused.body.msg, /^changes\[1\], ip_policies\.delete: This IP policy is still used by ipx_/)
+  assert.equal(
+    refused.body.msg,
+    `Change 2 of 2 (delete an IP policy and its rules: ${policy.id}) is refused. ${refused.body.details.reason}`,
+  )
+  assert.match(refused.body.details.reason, /^This IP policy is still used by ipx_/)
   assert.deepEqual(
     (await admin('GET', '/ip_policies')).body.ip_policies.map(({ id }: { id: string }) => id),
     [policy.id],
@@ -156,6 +160,35 @@ test('a change set is not applied to what was changed since, until its changes a
   assert.equal((await apply(admin, path)).status, 200)
   const { description, metadata } = (await admin('GET', policy.uri)).body
   assert.deepEqual([description, metadata], ['theirs', 'mine'])
+})
+
+test('adding changes at the end makes no conflict, and keeps one that there is', async () => {
+  const admin = await plane.newAccount()
+  const [{ body: policy }, { body: other }] = [
+    await admin('POST', '/ip_policies', {}),
+    await admin('POST', '/ip_policies', {}),
+  ]
+  const remove = { operation: 'ip_policies.replace_rules', parameters: { id: policy.id }, body: { rules: [] } }
+  const rule = (cidr: string) => ({
+    ...{ operation: 'ip_policies.replace_rules', parameters: { id: policy.id } },
+    body: { rules: [{ action: 'allow', cidr }] },
+  })
+  const mine = { operation: 'ip_policies.update', parameters: { id: other.id }, body: { metadata: 'mine' } }
+  const path = await drafted(admin, [rule('192.0.2.1/32')])
+  const add = async (changes: Change[]) => {
+    const before = (await admin('GET', path)).body.changes
+    assert.equal((await admin('PATCH', path, { changes: [...before, ...changes] })).status, 200)
+    return (await admin('POST', `${path}/preview`, {})).body.conflicts
+  }
+  assert.deepEqual(await add([rule('192.0.2.2/32'), mine]), [])
+  await admin('PATCH', other.uri, { description: 'theirs' })
+  assert.deepEqual(await add([remove]), [other.id])
+  await admin('PUT', `${policy.uri}/rules`, { rules: [{ action: 'deny', cidr: '192.0.2.9/32' }] })
+  assert.deepEqual((await add([{ operation: 'ip_policies.create' }])).toSorted(), [policy.id, other.id].toSorted())
+  assertRefused(await apply(admin, path), 409, 'ERR_CHANGE_SET_CONFLICT')
+  const { changes } = (await admin('GET', path)).body
+  assert.equal((await admin('PATCH', path, { changes })).status, 200)
+  assert.equal((await apply(admin, path)).status, 200)
 })
 
 test('a conflict is noticed where the number of rules is the same', async () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { breaking, everyTest, judgedAlone } from '../../access/tests/judge.ts'
 import type { Db } from '../../db/pool.ts'
 import { rehearse, together } from '../../db/transaction.ts'
@@ -18,7 +19,7 @@ import { toFailed } from '../../operations/shown_tests.ts'
 import { ConfirmQuery, confirmUnusual } from '../../operations/unusual_changes.ts'
 import { holdersOfKeyOf } from '../api_keys/store.ts'
 import { areForApproval, checkApproval, refuseClosed } from './approve.ts'
-import { conflictsOf, makeChanges } from './make.ts'
+import { changedIn, conflictsOf, makeChanges } from './make.ts'
 import {
   ChangeSet,
   ChangeSetApply,
@@ -86,6 +87,16 @@ async function planned(request: Request, changes: readonly PlannedChange[]) {
   const { base } = await rehearse(request.db, (db) => makeChanges(db, request, changes, { isProposal: true }))
   const admins_only = changes.some(({ operation }) => request.settings.adminOperations.has(operation))
   return { changes, base, admins_only, ...(await sentBy(request, changes)), reverts_id: null, reverts: [] }
+}
+
+/** What others have changed since is still a conflict when changes are only added at the end. */
+async function replanned(request: Request, changes: readonly PlannedChange[], { changes: former, base }: ChangeSetRow) {
+  const made = await planned(request, changes)
+  const isLonger =
+    changes.length > former.length && former.every((each, index) => isDeepStrictEqual(each, changes[index]))
+  if (!isLonger) return made
+  const now = await rehearse(request.db, (db) => makeChanges(db, request, former, { isProposal: true }))
+  return { ...made, base: { ...made.base, ...changedIn(base, now.base) } }
 }
 
 /** What changes are when the caller sends them: whether they wait for approval, and who may have sent them. */
@@ -249,7 +260,7 @@ export const changeSetRoutes = [
       apply: async (tx, request, before) =>
         updateChangeSet(tx, request.caller, before.id, {
           ...before,
-          ...(request.body.changes && (await planned(request, request.body.changes))),
+          ...(request.body.changes && (await replanned(request, request.body.changes, before))),
           ...patchedAnnotations(before, request.body),
           ...(await sentBy(request, request.body.changes ?? before.changes, before)),
         }),
