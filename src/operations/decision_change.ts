@@ -5,6 +5,7 @@ import {
   everyTest,
   type Judging,
   judged,
+  noTest,
   refusalOf,
   sentenceOf,
   type Touched,
@@ -52,8 +53,10 @@ export function judgingOf(request: GuardedRequest, touched: Touched): Judging {
     )
   return {
     ...{ accountId: caller.accountId, now: clock(), touched },
-    async onBroken(tx, broken) {
+    refuse(broken) {
       if (!isIgnoring) throw refusalOf(broken)
+    },
+    async note(tx, broken) {
       for (const each of broken) await noteIgnored(tx, origin, each)
     },
   }
@@ -88,20 +91,44 @@ export const decisionGuard = (touchedBy: (request: GuardedRequest) => Touched): 
     }),
 })
 
+/** What decides about an address; other fields of a rule are words. */
+const decisive = ['cidr', 'action', 'expires_at']
+
 /** `touchedBy`: the tests that it could be about, before the change as well as after it. */
-export const ruleGuard = decisionGuard(({ params: { id }, body }) => {
-  const { cidr } = (body ?? {}) as { cidr?: string }
-  return sql`(${cidr === undefined ? sql`false` : sql`t.address <<= ${canonicalCidr(cidr)}::cidr`}
-    ${id ? sql`or ${inRules(sql`r.id = ${toUuid(id)}`)}` : nothing})`
+export const ruleGuard = decisionGuard(({ caller, params: { id }, body }) => {
+  const fields = (body ?? {}) as { cidr?: string; ip_policy_id?: Id<'ipp'> }
+  const { cidr, ip_policy_id } = fields
+  if (!id) {
+    const range = cidr === undefined ? sql`false` : sql`t.address <<= ${canonicalCidr(cidr)}::cidr`
+    return ip_policy_id ? sql`(${range} and ${decidedBy(caller, sql`${toUuid(ip_policy_id)}`)})` : range
+  }
+  if (body && !decisive.some((field) => field in fields)) return noTest
+  const its = sql`(select r.ip_policy_id from ip_policy_rules r where r.account_id = ${caller.accountId} and r.id = ${toUuid(id)})`
+  const ranges = sql`(${inRules(sql`r.id = ${toUuid(id)}`)} ${cidr === undefined ? nothing : sql`or t.address <<= ${canonicalCidr(cidr)}::cidr`})`
+  return sql`(${ranges} and ${decidedBy(caller, its)})`
 })
 export const someRulesGuard = decisionGuard(({ body }) =>
   inRules(sql`r.id = any(${(body as { rule_ids: readonly Id<'ipr'>[] }).rule_ids.map(toUuid)})`),
 )
 /** Which ranges it changes is known afterwards. */
-export const ruleSetGuard = decisionGuard(() => everyTest)
+export const ruleSetGuard = decisionGuard(({ caller, params: { id } }) =>
+  id ? decidedBy(caller, sql`${toUuid(id)}`) : everyTest,
+)
 
 const inRules = (condition: SqlFragment): SqlFragment => sql`t.address <<= any (
   select r.cidr from ip_policy_rules r where r.account_id = t.account_id and ${condition})`
+
+/** Those of what the policy is attached to. Which route a path belongs to is decided by all routes of an edge. */
+const decidedBy = ({ accountId }: GuardedRequest['caller'], policy: SqlFragment): SqlFragment => sql`(
+  case when t.type in ('edge', 'route') then 'endpoints' else t.type end in (
+    select x.type from ip_restriction_policies a
+      join ip_restrictions x on x.account_id = a.account_id and x.id = a.ip_restriction_id
+    where a.account_id = ${accountId} and a.ip_policy_id = ${policy})
+  or t.target_id in (
+    select e.id from edge_module_policies m
+      join edges own on own.account_id = m.account_id and own.id = m.edge_id
+      join edges e on e.account_id = own.account_id and (e.id = own.id or e.parent_id = own.parent_id)
+    where m.account_id = ${accountId} and m.ip_policy_id = ${policy}))`
 
 export const restrictionGuard = decisionGuard(({ params: { id }, body }) => {
   const type = id

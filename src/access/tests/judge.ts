@@ -6,7 +6,7 @@ import { transaction } from '../../db/transaction.ts'
 import { Refusal } from '../../kernel/errors.ts'
 import { type Id, toId, type Uuid } from '../../kernel/ids.ts'
 import { type Evaluated, evaluateTests, resultOf } from './evaluate.ts'
-import { type AccessTestRow, loadTests } from './load.ts'
+import { type AccessTestRow, idsOfTests, loadTests } from './load.ts'
 
 /** A test that a change breaks: it passed before, or is new, and does not pass after it. */
 export type Broken = Evaluated
@@ -14,46 +14,66 @@ export type Broken = Evaluated
 /** Which tests a change can touch: a condition on `t`. */
 export type Touched = SqlFragment
 export const everyTest: Touched = sql`true`
+/** The change decides about no address. */
+export const noTest: Touched = sql`false`
+
+type Question = {
+  readonly accountId: Uuid
+  readonly now: number
+  readonly touched: Touched
+  /** Throws if the change must not be made. It is then not made again. */
+  readonly refuse?: (broken: readonly Broken[]) => void
+}
 
 /**
  * Makes a change and says which tests it breaks. Those that failed before do not count, except when what they are about is
  * deleted. Changes with others of the same account under way have to hold the lock (`judged`).
+ *
+ * Almost always nothing fails after a change, so what was before it is only looked at for tests that do: the change is undone,
+ * and made again unless it is refused.
  */
 export async function breaking<Result>(
   tx: Db,
-  { accountId, now, touched }: { accountId: Uuid; now: number; touched: Touched },
+  { accountId, now, touched, refuse }: Question,
   change: () => Promise<Result>,
 ): Promise<{ result: Result; broken: Broken[] }> {
-  const evaluate = async (condition: SqlFragment) =>
-    evaluateTests(tx, accountId, await loadTests(tx, accountId, condition), now)
-  const before = await evaluate(touched)
-  const result = await change()
+  const failing = async (condition: SqlFragment) =>
+    (await evaluateTests(tx, accountId, await loadTests(tx, accountId, condition), now)).filter(
+      (each) => isWithoutTarget(each.test) || resultOf(each) !== 'passed',
+    )
   // What is gone from its target is not found by it any more.
-  const known = before.map(({ test }) => test.id)
-  const after = await evaluate(sql`(${touched} or t.id = any(${known}))`)
-  const failedBefore = new Set(before.filter((each) => resultOf(each) !== 'passed').map(({ test }) => test.id))
-  const isBroken = (each: Evaluated) =>
-    isWithoutTarget(each.test) || (resultOf(each) !== 'passed' && !failedBefore.has(each.test.id))
-  return { result, broken: after.filter(isBroken) }
+  const known = await idsOfTests(tx, accountId, touched)
+  await later(tx, sql`savepoint before_change`)
+  const result = await change()
+  const touchedNow = sql`(${touched} or t.id = any(${known}))`
+  const failed = await failing(touchedNow)
+  if (failed.length === 0) return { result, broken: [] }
+  await run(tx, sql`rollback to savepoint before_change`)
+  const failedBefore = new Set(
+    (await failing(sql`t.id = any(${failed.map(({ test }) => test.id)})`)).map(({ test }) => test.id),
+  )
+  const isBroken = ({ test }: Evaluated) => isWithoutTarget(test) || !failedBefore.has(test.id)
+  const broken = failed.filter(isBroken)
+  if (broken.length) refuse?.(broken)
+  const madeAgain = await change()
+  // What it creates has other ids now.
+  return { result: madeAgain, broken: broken.length ? (await failing(touchedNow)).filter(isBroken) : [] }
 }
 
 const isWithoutTarget = ({ type, target_id }: AccessTestRow) =>
   (type === 'edge' || type === 'route') && target_id === null
 
-export type Judging = {
-  readonly accountId: Uuid
-  readonly now: number
-  readonly touched: Touched
+export type Judging = Question & {
   /** The change creates or changes tests, so that there are some. */
   readonly isOfTests?: boolean
-  /** What becomes of a change that breaks some: an exception undoes it. */
-  readonly onBroken: (tx: Db, broken: readonly Broken[]) => Promise<void>
+  /** Of a change that breaks some and is made all the same. */
+  readonly note: (tx: Db, broken: readonly Broken[]) => Promise<void>
 }
 
 /**
  * Runs a change in a transaction in which nothing else of the account changes what tests are about. Most accounts have no
  * tests: their changes run side by side, and PostgreSQL says with the first statement if there are any. Only then the change is
- * made again, with a look at the tests before and after it.
+ * made again, with a look at the tests.
  *
  * As part of another transaction, a dry run or a change set, it is not judged here: that one is, as a whole.
  */
@@ -62,7 +82,7 @@ export async function judged<Result>(
   judging: Judging,
   change: (tx: Db) => Promise<Result>,
 ): Promise<Result> {
-  if (db.enclosing) return transaction(db, change)
+  if (db.enclosing || judging.touched === noTest) return transaction(db, change)
   if (!judging.isOfTests)
     try {
       return await transaction(db, async (tx) => {
@@ -78,12 +98,12 @@ export async function judged<Result>(
 /** The same in a transaction that has begun: no other change of access is made until it ends. */
 export async function judgedAlone<Result>(
   tx: Db,
-  { onBroken, ...judging }: Judging,
+  { note, ...judging }: Judging,
   change: () => Promise<Result>,
 ): Promise<Result> {
-  await run(tx, sql`select ${lockItemInTransaction('access', sql`hashtext(${judging.accountId}::text)`)}`)
+  await later(tx, sql`select ${lockItemInTransaction('access', sql`hashtext(${judging.accountId}::text)`)}`)
   const { result, broken } = await breaking(tx, judging, change)
-  if (broken.length) await onBroken(tx, broken)
+  if (broken.length) await note(tx, broken)
   return result
 }
 

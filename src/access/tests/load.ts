@@ -31,6 +31,14 @@ export const loadTests = (db: Db, accountId: Uuid, condition: SqlFragment) =>
     sql`select ${testColumns} from access_tests t where t.account_id = ${accountId} and ${condition} order by t.id`,
   )
 
+export const idsOfTests = async (db: Db, accountId: Uuid, condition: SqlFragment): Promise<Uuid[]> =>
+  (
+    await many<{ id: Uuid }>(
+      db,
+      sql`select t.id from access_tests t where t.account_id = ${accountId} and ${condition}`,
+    )
+  ).map(({ id }) => id)
+
 /** A TCP edge or a route, with the policies of its ip_restriction module; null if it has none that refuses. */
 export type Target = RouteMatch & { test: Uuid; kind: 'tcp' | 'route'; policies: Uuid[] | null }
 

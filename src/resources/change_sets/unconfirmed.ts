@@ -93,7 +93,7 @@ function undo(request: ServiceRequest, row: ChangeSetRow): Promise<Outcome> {
         tx,
         {
           ...judging,
-          async onBroken(_, broken) {
+          async note(_, broken) {
             for (const each of broken) await noteIgnored(tx, origin, each)
           },
         },
