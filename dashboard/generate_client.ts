@@ -19,9 +19,10 @@ for (const operations of Object.values<Record<string, Operation>>(document.paths
     for (const { content } of Object.values(operation.responses)) if (content) delete content['text/plain']
   }
 }
-const operations = Object.values<Record<string, Operation>>(document.paths).flatMap((path) =>
-  Object.entries(path).map(([method, { operationId, summary }]) => ({
+const operations = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, { operationId, summary }]) => ({
     id: operationId,
+    call: `${method.toUpperCase()} ${path}`,
     summary,
     isRead: method === 'get',
   })),
@@ -49,5 +50,5 @@ await write('dashboard', 'hints.ts', `export const hints: Record<string, string>
 await write(
   'dashboard',
   'operations.ts',
-  `export const operations: { id: string; summary: string; isRead: boolean }[] = ${JSON.stringify(operations, null, 2)}\n`,
+  `export const operations: { id: string; call: string; summary: string; isRead: boolean }[] = ${JSON.stringify(operations, null, 2)}\n`,
 )

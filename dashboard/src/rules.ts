@@ -10,6 +10,8 @@ export const asText = (rules: readonly Rule[]) => ({
   body: rules.map(toRuleLine).join('\n'),
   bodySerializer: String,
   headers: { 'Content-Type': 'text/plain' },
+  // The request has it too, for a draft, which is JSON.
+  rules,
 })
 
 /** An address as the service writes it in a rule: always with a prefix length. */

@@ -1,4 +1,4 @@
-import { type ReactNode, useId, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useId, useState } from 'react'
 import { Link } from 'react-router'
 import type { Shapes } from './api/client.ts'
 import { Live } from './live.tsx'
@@ -6,11 +6,13 @@ import { groups, visiblePages } from './pages.tsx'
 import { LiveNodes } from './shell/live_nodes.tsx'
 import { Person } from './shell/person.tsx'
 import { Search } from './shell/search.tsx'
-import { Unconfirmed } from './shell/unconfirmed.tsx'
 import { type PageMark, useMarks } from './shell/use_marks.ts'
 import { Icon } from './ui/icons.tsx'
 import { Mark } from './ui/mark.tsx'
 import { State } from './ui/state.tsx'
+
+// Not part of the first page: most people have nothing to decide.
+const Notes = lazy(async () => ({ default: (await import('./shell/notes.tsx')).Notes }))
 
 type Props = { current: string | undefined; caller: Shapes['Caller']; children: ReactNode }
 
@@ -80,7 +82,9 @@ export function Shell({ current, caller, children }: Props) {
       </header>
       <main id="main" tabIndex={-1} className="sheet">
         <div className="page">
-          <Unconfirmed />
+          <Suspense>
+            <Notes />
+          </Suspense>
           {children}
         </div>
       </main>

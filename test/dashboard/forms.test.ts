@@ -181,7 +181,7 @@ test('hostports, addresses and paths say what is wrong with them', async () => {
 
   dialog = await openForm(`/policies/${policy.id}`, 'Add rule')
   await dialog.getByLabel('Address or range').fill('300.1.2.3')
-  await save(dialog, 'Add to draft').click()
+  await save(dialog, 'Add rule').click()
   await dialog.getByText(/^Address or range must /).waitFor()
   assert.equal(await dialog.getByLabel('Address or range').getAttribute('aria-invalid'), 'true')
 })

@@ -70,7 +70,7 @@ const tasks: [name: string, run: (hand: Hand, page: Page) => Promise<void>][] = 
       await press('Add rule')
       await type('Address or range', '203.0.113.0/24')
       await type('Description', 'Bonn')
-      await press('Add to draft')
+      await press('Add rule')
       await press('Review and save')
       await press('Save rules')
       await page.getByRole('dialog').waitFor({ state: 'detached' })

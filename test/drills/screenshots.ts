@@ -41,7 +41,7 @@ type Shot = {
 const addRule = async (page: Watched) => {
   await press(page, 'Add rule')
   await page.getByLabel('Address or range').fill('192.0.2.128/27')
-  await press(page, 'Add to draft')
+  await press(page, 'Add rule')
 }
 
 const reviewRule = async (page: Watched) => {

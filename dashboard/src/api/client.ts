@@ -33,6 +33,22 @@ export function ignoreAccessTestsOnce(): void {
   if (refused) refused.isIgnored = true
 }
 
+type Sent = { request: Request; schemaPath: string; params: { path?: object; query?: object } }
+/** Resolves to the answer for a change that it keeps; to undefined for what only asks. */
+type Recorder = (sent: Sent) => Promise<Response | undefined>
+let recorder: Recorder | undefined
+export const isRecording = (): boolean => recorder !== undefined
+
+/** Hands changes to the recorder instead of sending them. A form is the only one that changes anything while it is open. */
+export async function recording(to: Recorder, save: () => Promise<unknown>): Promise<void> {
+  recorder = to
+  try {
+    await save()
+  } finally {
+    recorder = undefined
+  }
+}
+
 /** What only asks, drafts, is about the session, or about changes that were made before. */
 const isNoChange =
   /^\/(ip_checks|dashboard_session|change_sets(\/[^/]+(\/(preview|approve|withdraw))?)?|rollouts\/[^/]+\/(halt|resume|release))$|\/(impact|revert)$/
@@ -47,7 +63,11 @@ async function withFlag(request: Request, flag: string): Promise<Request> {
 }
 
 api.http.use({
-  async onRequest({ request }) {
+  async onRequest({ request, schemaPath, params }) {
+    if (recorder && request.method !== 'GET') {
+      const answer = await recorder({ request, schemaPath, params })
+      if (answer) return answer
+    }
     if (!refused?.isIgnored || changeIn(request) !== refused.change) return undefined
     refused = undefined
     return withFlag(request, 'ignore_access_tests')

@@ -114,6 +114,12 @@ export const queries = {
       },
       refetchInterval: ({ state: { data } }) => newsEveryMs(data?.rollout),
     }),
+  /** What this person is putting together from forms: see draft/store.ts. */
+  drafts: () =>
+    queryOptions({
+      queryKey: ['get', '/change_sets', 'drafts'],
+      queryFn: async () => (await import('../draft/store.ts')).readDrafts(),
+    }),
   /** Someone may have to act within a minute. */
   unconfirmed: () =>
     $api.queryOptions(

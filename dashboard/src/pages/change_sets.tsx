@@ -3,6 +3,7 @@ import { useMemo } from 'react'
 import { Link, useParams } from 'react-router'
 import type { Shapes } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
+import { isDraft } from '../draft/store.ts'
 import { DataTable } from '../ui/data_table.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
@@ -23,7 +24,7 @@ function ChangeSetList() {
   const found = useQuery(queries.changeSets())
   const person = useNameOfPerson()
   const columns = useMemo(() => columnsOf(person), [person])
-  const waiting = found.data?.change_sets.filter(({ state }) => state === 'waiting').length ?? 0
+  const waiting = found.data?.change_sets.filter((each) => each.state === 'waiting' && !isDraft(each)).length ?? 0
   return (
     <>
       <PageHeader title="Change sets" summary={found.data && summaryOf(waiting)} />
@@ -32,7 +33,8 @@ function ChangeSetList() {
           change_sets.length === 0 ? (
             <div className="frame">
               <Empty title="No change sets yet">
-                Changes that need approval appear here, and those that a program has proposed.
+                Changes that need approval appear here, those that a program has proposed, and what you add to a draft
+                in a form.
               </Empty>
             </div>
           ) : (

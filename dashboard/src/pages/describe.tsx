@@ -26,6 +26,7 @@ export function Describe({ path, what, onClose }: Props) {
       action="Save"
       isDirty={isDirty}
       save={() => answerOf(api.PATCH(path, { params: { path: { id: what.id } }, body: values }))}
+      canDraft
       onSaved={async () => {
         await client.invalidateQueries()
         onClose()

@@ -149,6 +149,7 @@ function CreatePolicy({ onClose }: { onClose: () => void }) {
       action="Create IP policy"
       isDirty={isDirty}
       save={() => answerOf(api.POST('/ip_policies', { body: values }))}
+      canDraft
       onSaved={async ({ id }) => {
         await refresh('/ip_policies')
         navigate(`/policies/${id}`)

@@ -9,6 +9,7 @@ type Props = {
   action: string
   /** While it is not known yet what else would go. */
   isWaiting?: boolean
+  canDraft?: boolean
   children: ReactNode
   act: () => Promise<unknown>
   onDone: () => void | Promise<void>
@@ -16,7 +17,7 @@ type Props = {
 }
 
 export function Confirm(props: Props) {
-  const { title, typeToConfirm, action, isWaiting, children, act, onDone, onClose } = props
+  const { title, typeToConfirm, action, isWaiting, canDraft, children, act, onDone, onClose } = props
   const [typed, setTyped] = useState('')
   return (
     <FormDialog
@@ -25,6 +26,7 @@ export function Confirm(props: Props) {
       kind="danger"
       isReady={typeToConfirm === undefined || typed.trim() === typeToConfirm}
       isWaiting={isWaiting}
+      canDraft={canDraft}
       save={act}
       onSaved={onDone}
       onClose={onClose}

@@ -1,6 +1,7 @@
 import { useMutation } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import { SentForApproval } from '../api/problem.ts'
+import { useRefresh } from '../api/queries.ts'
 import { brokenTests } from '../broken_tests.tsx'
 import { Button } from './button.tsx'
 import { Dialog } from './dialog.tsx'
@@ -23,6 +24,10 @@ type Props<Result, Variant> = {
   isReady?: boolean
   /** While what the decision depends on is still being read: the button can have the focus, but not be pressed. */
   isWaiting?: boolean
+  /** It can be added to the draft of the person instead of being saved. */
+  canDraft?: boolean
+  /** Default: it closes. */
+  onDrafted?: (() => void) | undefined
   /** `variant` says how to save when the first attempt was refused and the person chose a way on. */
   save: (variant?: Variant) => Promise<Result>
   onSaved: (result: Result) => void | Promise<void>
@@ -38,14 +43,22 @@ type Props<Result, Variant> = {
  */
 export function FormDialog<Result, Variant = never>(props: Props<Result, Variant>) {
   const { title, wide, children, action, kind = 'primary', cancel = 'Cancel', extra, onClose, onSaved, explain } = props
-  const { isDirty = false, isReady = true, isWaiting = false } = props
+  const { isDirty = false, isReady = true, isWaiting = false, canDraft, onDrafted = () => onClose(true) } = props
   const form = useRef<HTMLFormElement>(null)
   const draft = useUnsaved(isDirty)
   const [labels] = useState(() => new Map<string, string>())
   const isNewlyRefused = useRef(false)
   const [errors, setErrors] = useState<Readonly<Record<string, string>>>({})
+  const refresh = useRefresh()
+  type Attempt = { variant?: Variant | undefined; toDraft: boolean }
   const saving = useMutation({
-    mutationFn: (variant: Variant | undefined) => props.save(variant),
+    mutationFn: async ({ variant, toDraft }: Attempt) => {
+      if (!toDraft) return { result: await props.save(variant) }
+      const { addToDraft } = await import('../draft/store.ts')
+      await addToDraft(() => props.save(variant))
+      await refresh('/change_sets')
+      return undefined
+    },
     onMutate: () => setErrors({}),
     onError: (error) => {
       // What was typed is kept in the change set.
@@ -54,9 +67,10 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
       isNewlyRefused.current = places.length > 0
       setErrors(Object.fromEntries(places.map(({ name, text }) => [name, text])))
     },
-    onSuccess: (result) => {
+    onSuccess: (saved) => {
       draft.settle()
-      return onSaved(result)
+      if (saved) return onSaved(saved.result)
+      return onDrafted()
     },
   })
   useEffect(() => {
@@ -76,6 +90,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     }),
     [labels, errors],
   )
+  const isDrafting = saving.isPending && saving.variables.toDraft
   const isSent = saving.error instanceof SentForApproval
   const close = () => {
     // Whether it will be saved is not known yet.
@@ -91,22 +106,38 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
           event.preventDefault()
           // A dialog is drawn elsewhere, but React passes its events on to the form that opened it.
           event.stopPropagation()
-          if (isReady && !isWaiting && !saving.isPending) saving.mutate(undefined)
+          if (isReady && !isWaiting && !saving.isPending) saving.mutate({ toDraft: false })
         }}
       >
         <FormFieldsContext value={fields}>{children}</FormFieldsContext>
         {isElsewhere &&
-          (brokenTests(saving.error, () => saving.mutate(saving.variables), saving.isPending) ??
-            explain?.(saving.error, (variant) => saving.mutate(variant), saving.isPending) ?? (
-              <ProblemNote error={saving.error} />
-            ))}
+          (brokenTests(saving.error, () => saving.variables && saving.mutate(saving.variables), saving.isPending) ??
+            explain?.(
+              saving.error,
+              (variant) => saving.mutate({ variant, toDraft: saving.variables?.toDraft ?? false }),
+              saving.isPending,
+            ) ?? <ProblemNote error={saving.error} />)}
         <div className="actions">
           {extra}
           <Button isDisabled={saving.isPending} onPress={close}>
             {isSent ? 'Close' : cancel}
           </Button>
+          {!isSent && canDraft && (
+            <Button
+              isDisabled={!isReady || isWaiting || (saving.isPending && !isDrafting)}
+              isPending={isDrafting}
+              onPress={() => saving.mutate({ toDraft: true })}
+            >
+              Add to draft
+            </Button>
+          )}
           {!isSent && (
-            <Button kind={kind} type="submit" isDisabled={!isReady} isPending={isWaiting || saving.isPending}>
+            <Button
+              kind={kind}
+              type="submit"
+              isDisabled={!isReady || isDrafting}
+              isPending={isWaiting || saving.isPending}
+            >
               {action}
             </Button>
           )}

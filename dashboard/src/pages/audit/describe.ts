@@ -97,7 +97,11 @@ export function deedOf(operation: string): string {
 }
 
 /** What people call the thing: of its later state, or of the one before it was deleted. */
-export function subjectOf({ before, after, resource_id }: AuditEvent): string {
+export function subjectOf({
+  before,
+  after,
+  resource_id,
+}: Pick<AuditEvent, 'before' | 'after' | 'resource_id'>): string {
   const state: Record<string, unknown> = after ?? before ?? {}
   for (const field of ['description', 'name', 'cidr', 'match', 'address', 'domain']) {
     const value = state[field]

@@ -9,6 +9,8 @@ import { Icon } from '../../ui/icons.tsx'
 import { Skeleton } from '../../ui/loading.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { draftReversal, type Reversal } from '../../undo.tsx'
+import { type Names, useNames } from '../traffic/names.ts'
+import { subjectOf } from './describe.ts'
 import { Diff } from './diff.tsx'
 
 type Props = { title: string; reversal: Reversal; note?: string; onClose: () => void }
@@ -87,16 +89,76 @@ const fateOf = (before: object | null, after: object | null): string => {
   return before ? 'is deleted' : 'is created'
 }
 
+type Difference = Shapes['ChangeSetPreview']['differences'][number]
+
+/** The event of a module does not have the name of its route. */
+function nameOf({ resource, before, after }: Pick<Difference, 'resource' | 'before' | 'after'>, names: Names): string {
+  const own = subjectOf({ before, after, resource_id: resource })
+  return own === resource ? (names.route(resource) ?? names.edge(resource)) : own
+}
+
+const count = new Intl.NumberFormat('en')
+const some = (number: number, one: string, many: string): string =>
+  `${count.format(number)} ${number === 1 ? one : many}`
+
+/** What matters most, in a line. */
+function Figures({ preview: { impact, failed_access_tests } }: { preview: Shapes['ChangeSetPreview'] }) {
+  const { newly_refused: refused, newly_allowed: allowed, unknown } = impact
+  const failed = failed_access_tests.length
+  const figures = [
+    {
+      tone: 'refused',
+      icon: 'refused',
+      number: refused,
+      text: some(refused, 'address would be refused', 'addresses would be refused'),
+    },
+    {
+      tone: 'allowed',
+      icon: 'allowed',
+      number: allowed,
+      text: some(allowed, 'address newly allowed', 'addresses newly allowed'),
+    },
+    {
+      tone: 'warned',
+      icon: 'unknown',
+      number: unknown,
+      text: some(unknown, 'place where the effect is unknown', 'places where the effect is unknown'),
+    },
+    {
+      tone: 'refused',
+      icon: 'warned',
+      number: failed,
+      text: some(failed, 'access test would fail', 'access tests would fail'),
+    },
+  ] as const
+  return (
+    <ul className="draft-figures" aria-label="Effect">
+      {figures
+        .filter(({ number }) => number > 0)
+        .map(({ tone, icon, text }) => (
+          <li key={text} className={tone}>
+            <Icon name={icon} />
+            {text}
+          </li>
+        ))}
+    </ul>
+  )
+}
+
 /** The differences, the addresses that they affect, and the tests that would fail. */
 export function Preview({ preview }: { preview: Shapes['ChangeSetPreview'] }) {
   const { differences, impact, failed_access_tests, conflicts } = preview
+  const names = useNames()
   return (
     <>
+      <Figures preview={preview} />
       <ul className="plain-list" aria-label="Differences">
-        {differences.map(({ resource, before, after }) => (
-          <li key={resource}>
+        {differences.map(({ resource, before, after }, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: several changes can be about one resource
+          <li key={`${resource} ${index}`}>
             <p>
-              <span className="mono">{resource}</span> <span className="soft">{fateOf(before, after)}</span>
+              <strong>{nameOf({ resource, before, after }, names)}</strong>{' '}
+              <span className="soft">{fateOf(before, after)}</span>
             </p>
             <Diff event={{ before, after }} />
           </li>

@@ -44,6 +44,7 @@ export function AddServer({ backend, uses, onClose }: Props) {
       // Its settings are copied, so they must be known.
       isWaiting={servers === undefined}
       save={save}
+      canDraft
       onSaved={async ([, group]) => {
         await client.invalidateQueries()
         onClose()

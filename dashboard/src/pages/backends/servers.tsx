@@ -92,6 +92,7 @@ function Asked({ ask, backend, drain, onClose }: AskedProps) {
   if (ask.what === 'drain')
     return (
       <Confirm
+        canDraft
         title={`Drain ${textOf(ask.row)}?`}
         action="Drain"
         act={() => drain(id)}
@@ -103,6 +104,7 @@ function Asked({ ask, backend, drain, onClose }: AskedProps) {
     )
   return (
     <Confirm
+      canDraft
       title={`Take ${textOf(ask.row)} out of ${nameOf(backend)}?`}
       action="Take out"
       act={async () => {

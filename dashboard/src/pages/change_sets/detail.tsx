@@ -1,20 +1,35 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { type UseMutationResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useNavigate } from 'react-router'
 import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
+import { useMayChange } from '../../api/may_change.ts'
+import { brokenTests } from '../../broken_tests.tsx'
+import { apply, discard, isDraft, keepInSpiteOfConflicts, sendForApproval, takeOut } from '../../draft/store.ts'
 import { Button } from '../../ui/button.tsx'
+import { Choice } from '../../ui/choice.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Ago } from '../../ui/time.tsx'
+import { isUnusual, UnusualNote } from '../../unusual.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { Preview } from '../audit/revert.tsx'
+import { Changes } from './changes.tsx'
 import { isOpen, nameOf, StateOf, useNameOfPerson } from './state.tsx'
 
 /** What it would change now, who made and approved it, and what can be done with it. */
 export function ChangeSetDetail({ id }: { id: string }) {
   const path = { params: { path: { id } } }
-  const found = $api.useQuery('get', '/change_sets/{id}', path, { refetchInterval: 5_000 })
+  const found = $api.useQuery('get', '/change_sets/{id}', path, { refetchInterval: 5_000, retry: false })
+  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
+  const client = useQueryClient()
+  // Not in what is shown for each content: it says why something else is shown now.
+  const acting = useMutation({
+    mutationFn: ({ act }: Act) => act(),
+    onSettled: () => client.invalidateQueries(),
+  })
   const { data } = found
   return (
     <>
@@ -28,10 +43,12 @@ export function ChangeSetDetail({ id }: { id: string }) {
         {(changeSet) => (
           <>
             <People changeSet={changeSet} />
-            {isOpen(changeSet) && <Open key={changeSet.content_sha256} changeSet={changeSet} />}
-            <Section title="History">
-              <ChangeList resourceId={id} />
-            </Section>
+            {isOpen(changeSet) && <Open key={changeSet.content_sha256} changeSet={changeSet} acting={acting} />}
+            {isAdmin && (
+              <Section title="History">
+                <ChangeList resourceId={id} />
+              </Section>
+            )}
           </>
         )}
       </Loaded>
@@ -64,51 +81,130 @@ function People({ changeSet }: { changeSet: Shapes['ChangeSet'] }) {
   )
 }
 
-type Verb = 'approve' | 'apply' | 'withdraw'
+/** For how long it is tried. What is not confirmed in time is undone. */
+const trials = [
+  { value: '0', label: 'For good' },
+  { value: '600', label: 'For 10 minutes, unless confirmed' },
+  { value: '3600', label: 'For an hour, unless confirmed' },
+] as const
+type Trial = (typeof trials)[number]['value']
 
-function Open({ changeSet }: { changeSet: Shapes['ChangeSet'] }) {
+type Act = { name: string; act: () => Promise<unknown> }
+type Acting = UseMutationResult<unknown, Error, Act>
+type OpenProps = { changeSet: Shapes['ChangeSet']; acting: Acting }
+
+/** Each button by its name, so that only the one that was pressed is pending. */
+const buttonsOf = (acting: Acting) =>
+  function button(name: string, act: Act['act'], more: { kind?: 'primary'; isDisabled?: boolean } = {}) {
+    const isPending = acting.isPending && acting.variables.name === name
+    return (
+      <Button {...more} isPending={isPending} onPress={() => acting.mutate({ name, act })}>
+        {name}
+      </Button>
+    )
+  }
+
+function Open({ changeSet, acting }: OpenProps) {
+  const { id, content_sha256, changes, author_id } = changeSet
+  const caller = $api.useQuery('get', '/caller').data
+  const mayChange = useMayChange()
+  const preview = useQuery({
+    // Another content has another preview.
+    queryKey: ['post', '/change_sets/{id}/preview', id, content_sha256],
+    queryFn: () => answerOf(api.POST('/change_sets/{id}/preview', { params: { path: { id } }, body: {} })),
+    retry: false,
+  })
+  const button = buttonsOf(acting)
+  const hasConflicts = (preview.data?.conflicts.length ?? 0) > 0
+  const take = (index: number) => acting.mutate({ name: 'Take out', act: () => takeOut(changeSet, index) })
+  return (
+    <>
+      <Changes
+        changes={changes}
+        onTakeOut={author_id === caller?.owner_id && mayChange ? take : undefined}
+        isPending={acting.isPending}
+      />
+      <Section title="What it would change now">
+        <Loaded query={preview} lines={4}>
+          {(shown) => <Preview preview={shown} />}
+        </Loaded>
+        {hasConflicts && mayChange && (
+          <div className="actions start">
+            {button('Make these changes to what it is now', () => keepInSpiteOfConflicts(changeSet))}
+          </div>
+        )}
+        {caller && mayChange && (
+          <Actions
+            changeSet={changeSet}
+            caller={caller}
+            acting={acting}
+            // What is decided about is what the preview has shown.
+            isSeen={preview.isSuccess}
+            hasConflicts={hasConflicts}
+          />
+        )}
+      </Section>
+    </>
+  )
+}
+
+type ActionsProps = OpenProps & { caller: Shapes['Caller']; isSeen: boolean; hasConflicts: boolean }
+
+function Actions({ changeSet, caller, acting, isSeen, hasConflicts }: ActionsProps) {
   const { id, state, content_sha256 } = changeSet
   const path = { params: { path: { id } } }
-  const client = useQueryClient()
-  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
-  const preview = $api.useQuery('post', '/change_sets/{id}/preview', { ...path, body: {} }, { retry: false })
-  const acting = useMutation({
-    mutationFn: (verb: Verb) =>
-      verb === 'approve'
-        ? answerOf(api.POST('/change_sets/{id}/approve', { ...path, body: { content_sha256 } }))
-        : verb === 'apply'
-          ? answerOf(api.POST('/change_sets/{id}/apply', { ...path, body: {} }))
-          : answerOf(api.POST('/change_sets/{id}/withdraw', { ...path, body: {} })),
-    onSettled: () => client.invalidateQueries(),
-  })
-  const isActing = (verb: Verb) => acting.isPending && acting.variables === verb
+  const navigate = useNavigate()
+  const [trial, setTrial] = useState<Trial>('0')
+  const button = buttonsOf(acting)
+  const isOwn = changeSet.author_id === caller.owner_id
+  const isMyDraft = isOwn && isDraft(changeSet)
+  const isWaiting = state === 'waiting'
+  const primary = { kind: 'primary', isDisabled: !isSeen || hasConflicts } as const
+  const applyNow = (query: { confirm?: true } = {}) => apply(changeSet, query, Number(trial))
   return (
-    <Section title="What it would change now">
-      <Loaded query={preview} lines={4}>
-        {(shown) => <Preview preview={shown} />}
-      </Loaded>
-      {acting.isError && <ProblemNote error={acting.error} />}
+    <>
+      {acting.isError && (
+        <Refused
+          error={acting.error}
+          retry={() => acting.mutate(acting.variables)}
+          onConfirm={() => acting.mutate({ name: 'Apply', act: () => applyNow({ confirm: true }) })}
+          isPending={acting.isPending}
+        />
+      )}
+      {!isWaiting && <Choice label="Apply" value={trial} onChange={setTrial} options={trials} />}
       <div className="actions start">
-        {state === 'waiting' && isAdmin && (
-          // What is approved is what the preview has shown.
-          <Button
-            kind="primary"
-            isDisabled={!preview.isSuccess}
-            isPending={isActing('approve')}
-            onPress={() => acting.mutate('approve')}
-          >
-            Approve
-          </Button>
-        )}
-        {state !== 'waiting' && (
-          <Button kind="primary" isPending={isActing('apply')} onPress={() => acting.mutate('apply')}>
-            Apply
-          </Button>
-        )}
-        <Button isPending={isActing('withdraw')} onPress={() => acting.mutate('withdraw')}>
-          Withdraw
-        </Button>
+        {!isWaiting && button('Apply', () => applyNow(), primary)}
+        {isWaiting && isMyDraft && button('Send for approval', () => sendForApproval(changeSet), primary)}
+        {isWaiting &&
+          !isDraft(changeSet) &&
+          caller.role === 'admin' &&
+          button(
+            'Approve',
+            () => answerOf(api.POST('/change_sets/{id}/approve', { ...path, body: { content_sha256 } })),
+            { kind: 'primary', isDisabled: !isSeen },
+          )}
+        {isMyDraft
+          ? button('Discard draft', async () => {
+              await discard(id)
+              navigate('/change-sets')
+            })
+          : button('Withdraw', () => answerOf(api.POST('/change_sets/{id}/withdraw', { ...path, body: {} })))}
       </div>
-    </Section>
+      {isWaiting && isDraft(changeSet) && (
+        <p className="soft">
+          {isOwn
+            ? 'Changes of this kind need the approval of another admin. Send the draft when it is complete.'
+            : 'Its author is still working on it. It can be approved once they have sent it.'}
+        </p>
+      )}
+    </>
   )
+}
+
+type RefusedProps = { error: unknown; retry: () => void; onConfirm: () => void; isPending: boolean }
+
+/** Why it could not be done, with the ways to go on that there are. */
+function Refused({ error, retry, onConfirm, isPending }: RefusedProps) {
+  if (isUnusual(error)) return <UnusualNote error={error} onConfirm={onConfirm} isPending={isPending} />
+  return brokenTests(error, retry, isPending) ?? <ProblemNote error={error} />
 }

@@ -1,6 +1,7 @@
 import { useCallback } from 'react'
 import type { Shapes } from '../../api/client.ts'
 import { usePeople } from '../../api/people.ts'
+import { isDraft } from '../../draft/store.ts'
 import { Badge, type Tone } from '../../ui/badge.tsx'
 
 type ChangeSet = Shapes['ChangeSetSummary']
@@ -16,16 +17,18 @@ const states: Record<ChangeSet['state'], { tone: Tone; text: string }> = {
   withdrawn: { tone: 'neutral', text: 'Withdrawn' },
 }
 
-export function StateOf({ changeSet: { state } }: { changeSet: Pick<ChangeSet, 'state'> }) {
-  const { tone, text } = states[state]
+export function StateOf({ changeSet }: { changeSet: Pick<ChangeSet, 'state' | 'metadata'> }) {
+  // Nothing waits for others as long as its author adds to it.
+  const { tone, text } = states[isDraft(changeSet) && isOpen(changeSet) ? 'draft' : changeSet.state]
   return <Badge tone={tone}>{text}</Badge>
 }
 
 export const isOpen = ({ state }: Pick<ChangeSet, 'state'>): boolean => ['draft', 'waiting', 'approved'].includes(state)
 
 /** Its description, or what it does. */
-export const nameOf = ({ description, operations }: ChangeSet): string =>
-  description ?? [...new Set(operations)].slice(0, 3).join(', ')
+export const nameOf = (changeSet: ChangeSet): string =>
+  changeSet.description ??
+  (isDraft(changeSet) && isOpen(changeSet) ? 'Draft: ' : '') + [...new Set(changeSet.operations)].slice(0, 3).join(', ')
 
 export function useNameOfPerson(): (id: string) => string {
   const people = usePeople()

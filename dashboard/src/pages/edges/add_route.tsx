@@ -70,6 +70,7 @@ export function AddRoute({ edge, onClose }: { edge: Shapes['HttpsEdge']; onClose
       action="Save route"
       isDirty={isDirty}
       save={() => createRoute(edge.id, values)}
+      canDraft
       onSaved={async () => {
         await refresh('/edges')
         onClose()

@@ -20,6 +20,7 @@ export function BackendDialog({ action = 'Save backend', onClose, ...form }: Pro
     <FormDialog
       {...form}
       action={action}
+      canDraft
       onSaved={async () => {
         await refresh('/backends')
         onClose()

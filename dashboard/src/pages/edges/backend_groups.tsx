@@ -160,6 +160,7 @@ export function DeleteGroup({ group, onClose, onDeleted }: DeleteProps) {
   const refresh = useRefresh()
   return (
     <Confirm
+      canDraft
       title={`Delete ${nameOfGroup(group)}?`}
       action="Delete backend"
       act={() => remove(group)}

@@ -209,6 +209,7 @@ export function DeleteBackend({ backend, onClose, onDeleted }: DeleteProps) {
   const refresh = useRefresh()
   return (
     <Confirm
+      canDraft
       title={`Delete ${backend.address}?`}
       action="Delete backend"
       act={() => answerOf(api.DELETE('/backends/static/{id}', { params: { path: { id: backend.id } } }))}

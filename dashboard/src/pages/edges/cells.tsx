@@ -79,6 +79,7 @@ export function EditCells({ path, edge, onClose }: DialogProps) {
       save={() =>
         answerOf(api.PATCH(path, { params: { path: { id: edge.id } }, body: { cells: toCells(values.cells) } }))
       }
+      canDraft
       onSaved={async () => {
         await refresh('/edges')
         onClose()

@@ -30,6 +30,7 @@ export function CreateEdge({ kind, onClose }: { kind: 'tcp' | 'https'; onClose: 
       action="Create edge"
       isDirty={isDirty}
       save={create}
+      canDraft
       onSaved={async ({ id }) => {
         await refresh('/edges')
         navigate(`/edges/${id}`)

@@ -22,6 +22,7 @@ export function EditHostports({ path, edge, onClose }: Props) {
       save={() =>
         answerOf(api.PATCH(path, { params: { path: { id: edge.id } }, body: { hostports: wordsOf(values.hostports) } }))
       }
+      canDraft
       onSaved={async () => {
         await refresh('/edges')
         onClose()

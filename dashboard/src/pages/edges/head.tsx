@@ -103,6 +103,7 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
   const remove = (on: Api) => answerOf(on.DELETE(pathOf[kind], { params: { path: { id: edge.id } } }))
   return (
     <Confirm
+      canDraft
       title={`Delete ${name}?`}
       typeToConfirm={name}
       action="Delete edge"

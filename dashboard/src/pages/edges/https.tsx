@@ -262,6 +262,7 @@ function DeleteRoute({ route, name, onClose }: { route: Route; name: string; onC
     )
   return (
     <Confirm
+      canDraft
       title={`Delete route ${name}?`}
       action="Delete route"
       act={() => remove(api)}

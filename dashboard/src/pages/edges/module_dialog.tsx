@@ -119,6 +119,7 @@ export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) 
       <Confirm
         title={`Remove the ${noun} of ${place.name}?`}
         action={`Remove ${noun}`}
+        canDraft
         act={() => removeFrom(place)}
         onDone={onSaved}
         onClose={() => setRemoving(false)}
@@ -133,6 +134,7 @@ export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) 
       action="Save"
       isDirty={isDirty}
       isReady={body !== undefined && !remove.isPending}
+      canDraft
       save={async () => body && (await put(place, body))}
       onSaved={onSaved}
       onClose={onClose}

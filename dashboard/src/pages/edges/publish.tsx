@@ -46,6 +46,7 @@ export function PublishApplication({ onClose }: { onClose: () => void }) {
       isDirty={isDirty}
       isReady={isReady}
       save={() => publish({ ...values, host, address })}
+      canDraft
       onSaved={async ([, edge]) => {
         await client.invalidateQueries()
         onClose()

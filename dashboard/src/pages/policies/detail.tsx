@@ -166,6 +166,7 @@ function DeletePolicy({ id, name, onDeleted, onClose }: DeleteProps) {
   const client = useQueryClient()
   return (
     <Confirm
+      canDraft
       title={`Delete ${name}?`}
       typeToConfirm={name}
       action="Delete policy"

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useRef } from 'react'
-import { answerOf, api } from '../../api/client.ts'
+import { answerOf, api, isRecording } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
 import { LockoutNote } from '../../lockout.tsx'
 import { applied, asRange, asText, type Draft, keyOf, type Rule, withAdded } from '../../rules.ts'
@@ -24,6 +24,8 @@ type Props = {
 
 /** Only removals name the rules, and leave all others as they are. More than the API takes replaces the whole set. */
 const mostRemovedAtOnce = 1_000
+/** A draft shows each of them, and they can be undone; of a whole set it knows only the number of its rules. */
+const mostInDraft = 100
 type Variant = { draft?: Draft; allowSelfLockout?: boolean }
 
 /** What would be saved, and what it would do to the addresses of the last week, before anything is. */
@@ -40,6 +42,8 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
       ...(isConfirmed.current && { confirm: true }),
     }
     const params = { path: { id: policyId }, query }
+    if (isRecording() && wanted.added.size + wanted.removed.size <= mostInDraft)
+      return eachRule(policyId, fresh, wanted, allowSelfLockout)
     const gone = fresh.filter((rule) => wanted.removed.has(keyOf(rule)))
     if (wanted.added.size === 0 && gone.length > 0 && gone.length <= mostRemovedAtOnce) {
       const body = { rule_ids: gone.map(({ id }) => id) }
@@ -57,6 +61,8 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
       cancel="Back"
       // The impact is what a review is for, and it moves this button when it arrives.
       isWaiting={impact.isPending}
+      canDraft
+      onDrafted={onSaved}
       save={save}
       onSaved={async () => {
         await refresh('/ip_policies/{id}/rules')
@@ -102,6 +108,32 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
       <Impact query={impact} />
     </FormDialog>
   )
+}
+
+async function eachRule(
+  policyId: string,
+  fresh: Awaited<ReturnType<typeof readRulesWithIds>>,
+  { added, removed }: Draft,
+  allowSelfLockout: boolean | undefined,
+): Promise<void> {
+  const query = allowSelfLockout ? { allow_self_lockout: true } : {}
+  const byKey = new Map(fresh.map((rule) => [keyOf(rule), rule]))
+  for (const [key, { cidr, action, description = '', metadata = '', expires_at }] of added) {
+    const known = byKey.get(key)
+    const fields = { description, metadata, expires_at: expires_at ?? null }
+    await (known
+      ? answerOf(api.PATCH('/ip_policy_rules/{id}', { params: { path: { id: known.id }, query }, body: fields }))
+      : answerOf(
+          api.POST('/ip_policy_rules', {
+            params: { query },
+            body: { ip_policy_id: policyId, cidr, action, description, metadata, ...(expires_at && { expires_at }) },
+          }),
+        ))
+  }
+  for (const key of removed.keys()) {
+    const known = byKey.get(key)
+    if (known) await answerOf(api.DELETE('/ip_policy_rules/{id}', { params: { path: { id: known.id }, query } }))
+  }
 }
 
 function Excerpt({ title, sign, rules }: { title: string; sign: string; rules: readonly Rule[] }) {

@@ -55,7 +55,7 @@ export function RuleForm({ rule, onSave, onRemove, onClose, onSaved = onClose }:
   return (
     <FormDialog
       title={rule ? `Change ${rule.action} ${rule.cidr}` : 'Add rule'}
-      action={rule ? 'Change in draft' : 'Add to draft'}
+      action={rule ? 'Change rule' : 'Add rule'}
       isDirty={isDirty}
       save={save}
       onSaved={onSaved}

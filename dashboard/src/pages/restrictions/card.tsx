@@ -64,6 +64,7 @@ function Enforce({
       title={enforced ? `Enforce ${name}?` : `Only warn with ${name}?`}
       action={enforced ? 'Enforce restriction' : 'Only warn'}
       save={(variant?: Variant) => changeRestriction(id, { enforced }, variant)}
+      canDraft
       onSaved={async () => {
         await refresh('/ip_restrictions')
         onClose()

@@ -26,6 +26,7 @@ export function CreateRestriction({ onClose }: { onClose: () => void }) {
       isDirty={isDirty}
       isReady={values.ip_policy_ids.length > 0}
       save={() => create(api, values)}
+      canDraft
       onSaved={async ({ id }) => {
         await refresh('/ip_restrictions')
         onClose()

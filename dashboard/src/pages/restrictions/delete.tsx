@@ -13,6 +13,7 @@ export function DeleteRestriction({ restriction, onClose }: { restriction: Restr
   const remove = (on: Api) => answerOf(on.DELETE('/ip_restrictions/{id}', { params: { path: { id: restriction.id } } }))
   return (
     <Confirm
+      canDraft
       title={`Delete ${name}?`}
       typeToConfirm={restriction.enforced ? name : undefined}
       action="Delete restriction"

@@ -23,6 +23,7 @@ export function EditRestriction({ restriction, onClose }: { restriction: Restric
       isDirty={isDirty}
       isReady={values.ip_policy_ids.length > 0}
       save={(variant?: Variant) => changeRestriction(restriction.id, values, variant)}
+      canDraft
       onSaved={async () => {
         await refresh('/ip_restrictions')
         onClose()
