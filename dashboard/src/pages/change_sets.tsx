@@ -10,6 +10,7 @@ import { PageHeader } from '../ui/page_header.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table_model.ts'
 import { Ago } from '../ui/time.tsx'
+import { ApprovalPolicy } from './approval_policy.tsx'
 import { ChangeSetDetail } from './change_sets/detail.tsx'
 import { nameOf, StateOf, useNameOfPerson } from './change_sets/state.tsx'
 
@@ -42,6 +43,7 @@ function ChangeSetList() {
           )
         }
       </Loaded>
+      <ApprovalPolicy />
     </>
   )
 }
