@@ -20,6 +20,7 @@ import { bucketServer } from '../publisher/bucket/bucket_server.ts'
 import { deleteBuckets } from '../publisher/bucket/nats_sink.ts'
 import { believedReports, createFindOthers, type FindOthers } from '../publisher/nodes/believed.ts'
 import { changeStatus } from '../publisher/nodes/change_status.ts'
+import { countNodes } from '../publisher/nodes/counted.ts'
 import { createHealthBuffer } from '../publisher/nodes/health_buffer.ts'
 import { noteNodeKeys, sealForNewNodes } from '../publisher/nodes/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/nodes/node_store.ts'
@@ -131,7 +132,9 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
         warnOnce(node, 'cannot save the state of an edge node; not logged again for this node', err),
       )
       const cells = (await listCells(db)).filter(({ name }) => publishers.isActive(name))
-      if (await acceptReportedKeys(config, db, { own, cells }, { log, secrets })) nats?.publish(wakeSubject)
+      let isMore = await acceptReportedKeys(config, db, { own, cells }, { log, secrets })
+      for (const cell of cells) isMore = (await countNodes(db, cell)) || isMore
+      if (isMore) nats?.publish(wakeSubject)
     },
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )

@@ -2,6 +2,7 @@ import { type Static, type TObject, type TProperties, type TSchema, Type } from 
 import { Compile } from 'typebox/compile'
 import { maxCertificateNames } from '../kernel/crypto/certificate.ts'
 import { type BackendPrefix, backendKinds, maxMembers, maxWeight } from '../kernel/edge/backends.ts'
+import { maxCountedNodes } from '../kernel/edge/cells.ts'
 import { challengeAnswerPattern, challengeTokenPattern, maxChallengeBytes } from '../kernel/edge/domains.ts'
 import { responseFault, responseLimits } from '../kernel/edge/fixed_response.ts'
 import { headerLimits, headersFault, type Message } from '../kernel/edge/headers.ts'
@@ -246,6 +247,13 @@ const ChallengeRecord = Closed({
   answer: Text(challengeAnswerPattern, maxChallengeBytes),
 })
 
+/**
+ * By how many nodes limits of the cell are divided, for an account that has any. In a record of its own, so that one row for each account
+ * follows when a node comes or goes, and under no rollout.
+ */
+const CellNodesRecord = Closed({ nodes: Type.Integer({ minimum: 1, maximum: maxCountedNodes }) })
+
+export type CellNodesRecord = Static<typeof CellNodesRecord>
 export type ChallengeRecord = Static<typeof ChallengeRecord>
 export type TcpRecord = Static<typeof TcpRecord>
 export type HttpsRecord = Static<typeof HttpsRecord>
@@ -275,6 +283,7 @@ export const recordKinds = {
   response: { prefix: 'bkdhr', value: ResponseRecord },
   policy: { prefix: 'ipp', value: PolicyRecord },
   restrictions: { prefix: 'ac', value: RestrictionsRecord },
+  cell_nodes: { prefix: 'ac', value: CellNodesRecord },
   certificate: { prefix: 'cert', value: CertificateRecord },
   recipient: { prefix: 'enk', value: RecipientRecord },
   challenge: { prefix: 'chl', value: ChallengeRecord },

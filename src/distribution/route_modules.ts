@@ -24,6 +24,9 @@ const Filter = (textBytes: number) => {
 
 const TextOrNull = (maxLength: number) => Type.Union([Type.String({ maxLength }), Type.Null()])
 
+/** Divided among the nodes of the cell (CellNodesRecord). Missing: for each node. */
+const OfCell = Type.Optional(Type.Literal('cell'))
+
 /**
  * The modules of a route whose settings nodes receive as they are kept, in the order in which they act. A module that is absent
  * or disabled is missing from the record. Maps, parts of entries and tests come from this table.
@@ -50,6 +53,7 @@ export const RouteModules = {
       per_seconds: Type.Integer({ minimum: 1, maximum: rateLimitMost.per_seconds }),
       key: Type.Refine(Type.String({ pattern: rateLimitKeyPattern }), (key) => !rateLimitKeyFault(key)),
       mode: Type.Enum([...rateLimitModes]),
+      scope: OfCell,
     }),
   ),
   redirect: Type.Optional(
@@ -82,6 +86,7 @@ export const ConnectionLimit = Type.Optional(
     per_seconds: Type.Integer({ minimum: 1, maximum: rateLimitMost.per_seconds }),
     key: Type.Enum([...connectionLimitKeys]),
     mode: Type.Enum([...rateLimitModes]),
+    scope: OfCell,
   }),
 )
 

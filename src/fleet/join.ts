@@ -1,5 +1,6 @@
 import type { Db, DbPool } from '../db/pool.ts'
 import { transaction } from '../db/transaction.ts'
+import { recountNodes } from '../publisher/nodes/counted.ts'
 import { joinNodeKey } from '../publisher/nodes/node_keys.ts'
 import { addWaves } from '../publisher/waves/waves.ts'
 import {
@@ -71,6 +72,7 @@ export async function joinFleet(
     if (!(await insertFleetNode(tx, node))) return 'name taken'
     await spendJoinToken(tx, token, node.account)
     await joinNodeKey(tx, found.cell, node.name, node.nodeKey)
+    await recountNodes(tx, found.cell)
     await recordFleetEvent(tx, {
       operation: 'joined',
       node: node.name,

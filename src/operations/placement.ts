@@ -34,6 +34,17 @@ export async function placedIn(db: Db, cell: Cell, accounts: readonly Uuid[]): P
 export const cellsOf = (db: Db, accountId: Uuid): Promise<Cell[]> =>
   many<Cell>(db, sql`select id, name from cells where is_placed(${accountId}, id) order by id`)
 
+/** By how many nodes limits of these cells are divided; without those that were not counted yet. */
+export async function countedNodes(db: Db, cells: readonly Cell[]): Promise<Map<number, number>> {
+  const rows = await many<{ id: number; nodes: number }>(
+    db,
+    sql`
+    select id, counted_nodes as nodes from cells
+    where id = any(${cells.map(({ id }) => id)}::int[]) and counted_nodes is not null`,
+  )
+  return new Map(rows.map(({ id, nodes }) => [id, nodes]))
+}
+
 /**
  * In the outbox it tells the cell's publisher that the account was placed there or removed: what that means for each of
  * its records is worked out when it is sent, because changes that were made meanwhile may not be visible here.

@@ -100,7 +100,7 @@ type Tested = { id: string; request: () => Promise<'allowed' | 'refused' | 'unkn
 
 async function addTest(random: Random, { routes, tcp }: World): Promise<Tested> {
   const address = pick(random, sources)
-  const visit = { way: 'proxy' as const, sourceAsSent: address }
+  const visit = { way: 'proxy' as const, sourceAsSent: address, client: 'none' as const }
   const create = async (target: object) =>
     (await make(as, '/access_tests?ignore_access_tests=true', { address, target, expect: 'allowed' })).id
   if (random(6) === 0) {

@@ -86,8 +86,12 @@ test('an expired, an invented and a malformed token are refused alike, and a nam
   })
   assert.equal(taken.status, 400)
   assert.equal((await ask(second)).status, 200)
+  // Before they have reported: limits of the cell are divided by two from now on.
+  const counted = async () => (await admin('GET', '/cells')).body.cells[0].counted_nodes
+  assert.equal(await counted(), 2)
   await revoke('edge-x')
   await revoke('edge-8')
+  await poll(counted, (nodes) => nodes === 1)
 })
 
 test('revoking a node that was invited and has not joined makes its token worthless, and no other', async () => {

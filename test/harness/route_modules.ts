@@ -104,8 +104,8 @@ export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<Rout
   rate_limit: {
     least: { requests: 100, per_seconds: 60 },
     shown: { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },
-    whole: { requests: 10, per_seconds: 1, key: 'header:X-Api-Key', mode: 'warn', scope: 'node' },
-    record: { requests: 100, per_seconds: 60, key: 'header:X-Api-Key', mode: 'enforce' },
+    whole: { requests: 10, per_seconds: 1, key: 'header:X-Api-Key', mode: 'warn', scope: 'cell' },
+    record: { requests: 100, per_seconds: 60, key: 'header:X-Api-Key', mode: 'enforce', scope: 'cell' },
     faults: [
       [{ requests: 0, per_seconds: 60 }, 'requests'],
       [{ requests: 1, per_seconds: 3601 }, 'per_seconds'],
@@ -116,7 +116,7 @@ export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<Rout
       ...['Host', 'TE', 'X-Forwarded-For', 'x-client-certificate-sha256', 'X-Request-Id'].map(
         (name): [object, string] => [{ requests: 1, per_seconds: 1, key: `header:${name}` }, 'key'],
       ),
-      [{ requests: 1, per_seconds: 1, scope: 'cell' }, 'scope'],
+      [{ requests: 1, per_seconds: 1, scope: 'account' }, 'scope'],
       [{ requests: 1 }, 'per_seconds'],
     ],
     because: 'a route may limit its requests',
@@ -160,14 +160,14 @@ export const moduleSamples: { [Name in RouteModuleName]: Sample<NonNullable<Rout
 export const connectionLimitSample = {
   least: { connections: 100, per_seconds: 60 },
   shown: { connections: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'node' },
-  whole: { connections: 10, per_seconds: 1, key: 'edge', mode: 'warn', scope: 'node' },
-  record: { connections: 100, per_seconds: 60, key: 'source', mode: 'enforce' },
+  whole: { connections: 10, per_seconds: 1, key: 'edge', mode: 'warn', scope: 'cell' },
+  record: { connections: 100, per_seconds: 60, key: 'source', mode: 'enforce', scope: 'cell' },
   faults: [
     [{ connections: 0, per_seconds: 60 }, 'connections'],
     [{ connections: 1, per_seconds: 3601 }, 'per_seconds'],
     [{ connections: 1, per_seconds: 1, key: 'route' }, 'key'],
     [{ per_seconds: 1 }, 'connections'],
-    [{ connections: 1, per_seconds: 1, scope: 'cell' }, 'scope'],
+    [{ connections: 1, per_seconds: 1, scope: 'account' }, 'scope'],
   ],
 } as const satisfies Omit<Sample<ConnectionLimit>, 'because' | 'faults'> & {
   faults: readonly (readonly [object, string])[]

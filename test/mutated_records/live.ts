@@ -94,7 +94,16 @@ export async function startNode(scope: Scope) {
 export type LiveNode = Awaited<ReturnType<typeof startNode>>
 
 /** What these become depends on nothing but the record. */
-const plainKinds = new Set(['tcp', 'https', 'mutual_tls', 'route', 'response', 'restrictions', 'challenge'])
+const plainKinds = new Set([
+  'tcp',
+  'https',
+  'mutual_tls',
+  'route',
+  'response',
+  'restrictions',
+  'challenge',
+  'cell_nodes',
+])
 
 /** HAProxy has exactly what the records that the node knows say. */
 export async function assertInForce({ edge, known }: Pick<LiveNode, 'edge' | 'known'>): Promise<void> {

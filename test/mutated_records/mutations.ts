@@ -53,7 +53,7 @@ const sound: Record<string, readonly Wrong[]> = {
   // A deletion.
   ...Object.fromEntries(
     ['tcp', 'https', 'route', 'backend', 'weighted', 'failover', 'response', 'policy', 'restrictions']
-      .concat('certificate', 'recipient', 'challenge', 'mutual_tls')
+      .concat('certificate', 'recipient', 'challenge', 'mutual_tls', 'cell_nodes')
       .map((kind) => [`${kind}.value`, ['null']]),
   ),
   'tcp.value.hostports': listed,
@@ -62,6 +62,8 @@ const sound: Record<string, readonly Wrong[]> = {
   'tcp.value.policies': ['null'],
   'tcp.value.policies_mode': mayGo,
   'tcp.value.rate_limit': mayGo,
+  'tcp.value.rate_limit.scope': mayGo,
+  'route.value.rate_limit.scope': mayGo,
   'mutual_tls.value.hostports': listed,
   'mutual_tls.value.hostports.*': mayGo,
   'https.value.hostports': listed,

@@ -22,6 +22,7 @@ export function samplesOf(number: number, tcpPort = 10_000): Record<RecordKind, 
     restrictions: sample(`restrictions.${account}`, {
       sets: [{ id: newId('ipx'), enforced: true, policies: [policy] }],
     }),
+    cell_nodes: sample(`cell_nodes.${account}`, { nodes: 3 }),
     backend: sample(`backend.${backend}`, {
       ...{ host: '192.0.2.1', port: 8_080, tls: true, protocol: 'http2', send_proxy_protocol: true },
       health_check: { type: 'http', path: '/up', interval_seconds: 60, healthy_after: 2, unhealthy_after: 3 },

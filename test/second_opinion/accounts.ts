@@ -248,6 +248,7 @@ const rateLimitModule = ({ random }: World): object | null =>
         requests: 1_000_000,
         per_seconds: pick(random, [60, 3_600]),
         key: pick(random, ['source', 'route', 'header:X-Env', 'header:User-Agent']),
+        scope: pick(random, ['node', 'cell']),
       }
 
 const redirectModule = ({ random }: World): object | null =>
@@ -302,7 +303,10 @@ const tcpFields = (world: World, tenant: Tenant) => ({
   ip_restriction: policiesModule(world, tenant),
   rate_limit: world.random(2)
     ? null
-    : { connections: 1_000_000, per_seconds: 60, key: pick(world.random, ['source', 'edge']) },
+    : {
+        ...{ connections: 1_000_000, per_seconds: 60, key: pick(world.random, ['source', 'edge']) },
+        scope: pick(world.random, ['node', 'cell']),
+      },
 })
 const routeOf = (route: Route): Route => ({
   id: route.id,

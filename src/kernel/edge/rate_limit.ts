@@ -8,6 +8,8 @@ export type RateLimit = {
   /** `source`, `route`, or `header:` and its name. */
   key: string
   mode: (typeof rateLimitModes)[number]
+  /** Missing: of each node. */
+  scope?: 'cell'
 }
 
 /** Counted for each client address, for all clients of the route together, or for each value of a header. */
@@ -16,7 +18,8 @@ export const headerKeyPrefix = 'header:'
 /** Letters, digits and hyphens: servers disagree on what other characters in a name mean. */
 export const rateLimitKeyPattern = `^(?:${rateLimitKeys.join('|')}|${headerKeyPrefix}[A-Za-z0-9-]{1,64})$`
 export const rateLimitModes = ['enforce', 'warn'] as const
-export const rateLimitDefaults = { key: 'source', mode: 'enforce' } as const
+export const rateLimitScopes = ['node', 'cell'] as const
+export const rateLimitDefaults = { key: 'source', mode: 'enforce', scope: 'node' } as const
 export const rateLimitMost = { requests: 1_000_000, per_seconds: 3_600 } as const
 
 /** How many values of a header an address may bring in a window, each with a count of its own. */
@@ -41,5 +44,7 @@ export type ConnectionLimit = {
   per_seconds: number
   key: (typeof connectionLimitKeys)[number]
   mode: (typeof rateLimitModes)[number]
+  /** Missing: of each node. */
+  scope?: 'cell'
 }
 export const connectionLimitKeys = ['source', 'edge'] as const

@@ -30,6 +30,7 @@ import type { StoredModule } from '../../resources/edges/module.ts'
 import type { ModuleName } from '../../resources/edges/modules.ts'
 import type { MutualTls } from '../../resources/edges/mutual_tls_module.ts'
 import { edgeColumns, type RouteRow } from '../../resources/edges/store.ts'
+import { compileCellNodes } from '../nodes/counted.ts'
 import { compileRecipients, systemAccountId } from '../nodes/node_keys.ts'
 import { backendCompilers } from './backend_records.ts'
 import { compileCertificates } from './certificate_records.ts'
@@ -153,6 +154,7 @@ const compilers: Record<RecordKind, Compiler> = {
   ...backendCompilers,
   certificate: compileCertificates,
   recipient: compileRecipients,
+  cell_nodes: compileCellNodes,
 
   async tcp(db, changed, _now, { cell }) {
     const rows = await edgeRows(db, 'tcp', changed, cell)

@@ -49,6 +49,10 @@ const places: Record<RecordKind, Place> = {
     inCell: (cell) => sql`cell_id = ${cell.id}`,
   },
   challenge: { prefix: 'chl', from: sql`acme_challenges where true` },
+  cell_nodes: {
+    prefix: 'ac',
+    from: sql`(select account_id, account_id as id from accounts_with_cell_limits) limiting where true`,
+  },
   restrictions: {
     prefix: 'ac',
     // An account with an edge has this record even without restrictions: nodes refuse traffic of unknown accounts.

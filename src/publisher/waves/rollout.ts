@@ -52,8 +52,9 @@ export type Joining = {
   readonly urgent?: string | undefined
 }
 
-/** Reach all waves at once. A certificate that was held would stay encrypted to a key that a revoked node knows. */
-export const kindsWithoutWaves: readonly string[] = ['certificate', 'recipient', 'challenge', 'placement']
+/** Reach all waves at once. A certificate that was held would stay encrypted to a key that a revoked node knows, and limits of the cell
+ * would let too many through if some nodes did not know of a new one. */
+export const kindsWithoutWaves: readonly string[] = ['certificate', 'recipient', 'challenge', 'placement', 'cell_nodes']
 export const goesThroughWaves = (key: RecordKey): boolean => !kindsWithoutWaves.includes(kindOf(key))
 
 /**

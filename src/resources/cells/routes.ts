@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { route } from '../../http/route.ts'
 import { Closed } from '../../http/wire.ts'
-import { cellsOf } from '../../operations/placement.ts'
+import { cellsOf, countedNodes } from '../../operations/placement.ts'
 
 const Cell = Closed(
   {
@@ -9,6 +9,11 @@ const Cell = Closed(
     live_nodes: Type.Unsafe<number | null>({
       type: ['integer', 'null'],
       description: 'Number of edge nodes of the cell that have reported recently. Null: only admins may know.',
+    }),
+    counted_nodes: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description:
+        'By how many nodes a `rate_limit` with the scope `cell` is divided: those that were not revoked, and were not silent for an hour. Null: not counted yet.',
     }),
   },
   { title: 'Cell' },
@@ -28,9 +33,11 @@ export const cellRoutes = [
       const own = await cellsOf(db, caller.accountId)
       // As with /edge_nodes, where the edges run concerns only the account's admins.
       const live = caller.role === 'admin' ? edges.all().filter((node) => node.live) : undefined
-      const cells = own.map(({ name }) => ({
+      const counted = await countedNodes(db, own)
+      const cells = own.map(({ id, name }) => ({
         name,
         live_nodes: live?.filter(({ cell }) => cell === name).length ?? null,
+        counted_nodes: counted.get(id) ?? null,
       }))
       return { body: { cells } }
     },

@@ -3,18 +3,27 @@ import type { RecordKey } from '../../distribution/records.ts'
 import type { InstallationSettings } from '../../http/route.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { canonicalHostport, parseHostport } from '../../kernel/edge/hostport.ts'
+import type { RateLimit } from '../../kernel/edge/rate_limit.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 import { replaceHostports } from './hostports.ts'
 import type { EdgeKind, Module } from './module.ts'
 import { type ModuleName, modulesOn } from './modules.ts'
 import { isSharedDomain } from './public_suffix.ts'
-import { putModule, removeModule } from './store.ts'
+import { type EdgeRow, noteCellLimit, putModule, removeModule } from './store.ts'
 
 type Sent = Record<string, unknown>
 
 /** Sent with every new edge: to a node, an account whose restrictions it does not know is shut. */
 export const restrictionsKey = (accountId: Uuid): RecordKey => `restrictions.${toId('ac', accountId)}`
+
+/** Sent with whatever has a limit of the cell: nodes that do not know how many they are let no one through. */
+export const cellNodesKeys = (
+  { modules }: Pick<EdgeRow, 'modules'>,
+  { accountId }: Pick<Caller, 'accountId'>,
+): RecordKey[] => (isOfCell(modules.rate_limit?.settings) ? [`cell_nodes.${toId('ac', accountId)}`] : [])
+const isOfCell = (settings: object | undefined): boolean =>
+  (settings as Partial<RateLimit> | undefined)?.scope === 'cell'
 
 /** Sets a module, with what it refers to held until the end of the transaction. */
 export async function setModule(
@@ -28,6 +37,7 @@ export async function setModule(
   const stored = module.toStored(body)
   await module.hold?.(tx, caller, stored, prefix, kind)
   await putModule(tx, caller, id, name, stored)
+  if (name === 'rate_limit' && isOfCell(stored.settings)) await noteCellLimit(tx, caller)
 }
 
 /** The modules that a create or a PATCH carries: an object sets one, null removes it, and an omitted one stays. */

@@ -13,7 +13,14 @@ import { edgeGuard } from '../../operations/decision_change.ts'
 import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { checkCells, holdCells } from './cells.ts'
-import { checkHostports, checkInlineModules, checkWildcards, restrictionsKey, setInlineModules } from './changes.ts'
+import {
+  cellNodesKeys,
+  checkHostports,
+  checkInlineModules,
+  checkWildcards,
+  restrictionsKey,
+  setInlineModules,
+} from './changes.ts'
 import { setHttpsHostports } from './domains.ts'
 import { moduleBodyLimitBytes } from './module.ts'
 import { moduleRoutes } from './module_routes.ts'
@@ -84,7 +91,7 @@ const routes: Resource<{ edge_id: 'edghts'; id: 'edghtsrt' }, RouteRow, typeof H
   statuses: routeStatuses,
   find: (db, caller, id, lock, { edge_id }) => findRoute(db, caller, edge_id, id, lock),
   guard: edgeGuard(['create', 'update', 'delete']),
-  records: ({ id }) => [routeKey(id)],
+  records: (row, caller) => [routeKey(row.id), ...cellNodesKeys(row, caller)],
 }
 
 const rereadRoute = async (tx: Db, caller: Caller, edgeId: Id<'edghts'>, id: Uuid) => {

@@ -9,6 +9,7 @@ import {
   rateLimitKeyPattern,
   rateLimitModes,
   rateLimitMost,
+  rateLimitScopes,
 } from '../../kernel/edge/rate_limit.ts'
 import { invalidField } from '../../kernel/errors.ts'
 import { define } from './module.ts'
@@ -19,11 +20,19 @@ const PerSeconds = Type.Integer({
   examples: [60],
   description: 'The length of a window. Windows begin at multiples of it.',
 })
-const Scope = Type.Unsafe<'node'>({
+type Scope = (typeof rateLimitScopes)[number]
+const Scope = Type.Unsafe<Scope>({
   type: 'string',
-  enum: ['node'],
-  'x-default': 'node',
-  description: 'With `node`, counts are not shared: a client that reaches two nodes gets twice the limit.',
+  enum: [...rateLimitScopes],
+  'x-default': rateLimitDefaults.scope,
+  description:
+    'With `node`, each edge node allows as much: a client that reaches two nodes gets twice the limit. With `cell`, each node allows the limit divided by `counted_nodes` of its cell (`GET /cells`), rounded down, and at least 1.',
+})
+const storedScope = (scope: Scope | undefined) => (scope === 'cell' ? { scope } : {})
+/** Limits are kept as nodes get them: without the scope, unless it is the cell. */
+const shown = <Limit extends { scope?: 'cell' }>(limit: Limit) => ({
+  ...limit,
+  scope: limit.scope ?? ('node' as const),
 })
 const Mode = (description: string) =>
   Type.Unsafe<RateLimit['mode']>({
@@ -66,15 +75,16 @@ export const rateLimitModule = define({
     const fault = key === undefined ? undefined : rateLimitKeyFault(key)
     if (fault) throw invalidField(`${prefix}key`, fault)
   },
-  toStored: ({ requests, per_seconds, key, mode }) => ({
+  toStored: ({ requests, per_seconds, key, mode, scope }) => ({
     settings: {
       requests,
       per_seconds,
       key: key ?? rateLimitDefaults.key,
       mode: mode ?? rateLimitDefaults.mode,
+      ...storedScope(scope),
     } satisfies RateLimit,
   }),
-  show: ({ settings }) => ({ ...(settings as RateLimit), scope: 'node' as const }),
+  show: ({ settings }) => shown(settings as RateLimit),
 })
 
 const connectionFields = {
@@ -109,13 +119,14 @@ export const connectionLimitModule = define({
     scope: Type.Optional(connectionFields.scope),
   },
   shape: connectionFields,
-  toStored: ({ connections, per_seconds, key, mode }) => ({
+  toStored: ({ connections, per_seconds, key, mode, scope }) => ({
     settings: {
       connections,
       per_seconds,
       key: key ?? rateLimitDefaults.key,
       mode: mode ?? rateLimitDefaults.mode,
+      ...storedScope(scope),
     } satisfies ConnectionLimit,
   }),
-  show: ({ settings }) => ({ ...(settings as ConnectionLimit), scope: 'node' as const }),
+  show: ({ settings }) => shown(settings as ConnectionLimit),
 })

@@ -198,6 +198,10 @@ export async function putModule(
   )
 }
 
+/** From now on the account's nodes are told how many they are. */
+export const noteCellLimit = (tx: Db, { accountId }: Account): Promise<void> =>
+  run(tx, sql`insert into accounts_with_cell_limits (account_id) values (${accountId}) on conflict do nothing`)
+
 export const removeModule = (tx: Db, { accountId }: Account, edgeId: Uuid, name: ModuleName) =>
   later(tx, sql`delete from edge_modules where account_id = ${accountId} and edge_id = ${edgeId} and module = ${name}`)
 

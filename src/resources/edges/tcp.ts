@@ -11,6 +11,7 @@ import { getRoute, listRoute } from '../../operations/read_routes.ts'
 import type { Resource } from '../../operations/resource.ts'
 import { checkCells, holdCells } from './cells.ts'
 import {
+  cellNodesKeys,
   checkHostports,
   checkInlineModules,
   checkTcpPorts,
@@ -42,7 +43,11 @@ const edges: Resource<{ id: 'edgtcp' }, EdgeRow, typeof TcpEdge> = {
   statuses: tcpEdgeStatuses,
   find,
   guard: edgeGuard(['update', 'delete']),
-  records: (row, { accountId }, verb) => [...records(row), ...(verb === 'create' ? [restrictionsKey(accountId)] : [])],
+  records: (row, caller, verb) => [
+    ...records(row),
+    ...cellNodesKeys(row, caller),
+    ...(verb === 'create' ? [restrictionsKey(caller.accountId)] : []),
+  ],
 }
 const checkModules = checkInlineModules('tcp')
 const check = (

@@ -24,7 +24,14 @@ export const ConnectionLimitRow = ({ place, module }: { place: ModulePlace; modu
 )
 
 /** What a route or a TCP edge has: all but the names of two fields is the same. */
-type Limit = { enabled: boolean; count: number; per_seconds: number; key: string; mode: 'enforce' | 'warn' }
+type Limit = {
+  enabled: boolean
+  count: number
+  per_seconds: number
+  key: string
+  mode: 'enforce' | 'warn'
+  scope: 'node' | 'cell'
+}
 type Unit = 'requests' | 'connections'
 type Props = { place: ModulePlace; limit: Limit | null; unit: Unit }
 
@@ -45,8 +52,8 @@ const headerOf = (key: string) => (key.startsWith(headerKeyPrefix) ? key.slice(h
 const sharedBy = (key: string) =>
   key === 'source' ? 'from one address' : headerOf(key) ? `with one ${headerOf(key)}` : 'in all'
 const secondsText = (seconds: number) => (seconds === 1 ? 'second' : `${seconds} seconds`)
-const textOf = ({ count, per_seconds, key, mode }: Limit, unit: Unit): string =>
-  `${count.toLocaleString('en')} ${unit} every ${secondsText(per_seconds)} ${sharedBy(key)}, on each node${mode === 'warn' ? ': warns only' : ''}`
+const textOf = ({ count, per_seconds, key, mode, scope }: Limit, unit: Unit): string =>
+  `${count.toLocaleString('en')} ${unit} every ${secondsText(per_seconds)} ${sharedBy(key)}, ${scope === 'cell' ? 'divided among the nodes of a cell' : 'on each node'}${mode === 'warn' ? ': warns only' : ''}`
 
 /** Undefined for anything but a whole number within its bounds. */
 function wholeNumber(text: string, most: number): number | undefined {
@@ -62,14 +69,15 @@ function EditLimit({ place, limit, unit, onClose }: Props & { onClose: () => voi
     counted: headerOf(limit?.key ?? '') ? headerKeyPrefix : (limit?.key ?? rateLimitDefaults.key),
     header: headerOf(limit?.key ?? '') ?? '',
     mode: limit?.mode ?? rateLimitDefaults.mode,
+    scope: limit?.scope ?? rateLimitDefaults.scope,
     enabled: limit?.enabled ?? true,
   }))
   const { values, set, isDirty } = useDraft<typeof initial>(initial)
   const count = wholeNumber(values.count, rateLimitMost.requests)
   const per_seconds = wholeNumber(values.seconds, rateLimitMost.per_seconds)
-  const { counted, header, mode, enabled } = values
+  const { counted, header, mode, scope, enabled } = values
   const key = counted === headerKeyPrefix ? `${counted}${header.trim()}` : counted
-  const shared = per_seconds && { per_seconds, mode, enabled, scope: 'node' as const }
+  const shared = per_seconds && { per_seconds, mode, enabled, scope }
   const faultOf = (text: string, number: number | undefined, most: number) =>
     text && !number ? `It must be a number from 1 to ${most.toLocaleString('en')}.` : undefined
   const fields = (
@@ -95,6 +103,16 @@ function EditLimit({ place, limit, unit, onClose }: Props & { onClose: () => voi
         header={header}
         onHeader={set('header')}
         isOnRoute={isOnRoute}
+      />
+      <Choice
+        label="The limit is that of"
+        name="scope"
+        value={scope}
+        onChange={(chosen) => set('scope')(chosen as Limit['scope'])}
+        options={[
+          { value: 'node', label: 'Each edge node' },
+          { value: 'cell', label: 'A cell: divided by the number of its nodes' },
+        ]}
       />
       <Choice
         label={`${isOnRoute ? 'Requests' : 'Connections'} beyond it`}

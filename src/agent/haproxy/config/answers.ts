@@ -49,7 +49,7 @@ export const answers = {
   internal: answer(500, 'ERR_EDGE', 'The edge could not handle the request.'),
   badGateway: answer(502, 'ERR_BAD_GATEWAY', 'The upstream gave no valid answer.'),
   overLimit: `status 503 content-type application/json lf-string '{"error_code":"ERR_EDGE_LIMIT","status_code":503,"msg":"Too many requests at once.","details":{"limit":"%[var(txn.over)]"}}' hdr Retry-After 1`,
-  rateLimited: `status 429 content-type application/json lf-string '{"error_code":"ERR_ROUTE_LIMIT","status_code":429,"msg":"Too many requests for this route. Try again later.","details":{"request_id":"%[unique-id]"}}' hdr Retry-After %[var(txn.rate_reset)] hdr RateLimit-Policy '"route";q=%[var(txn.rate_limit),field(1,|)];w=%[var(txn.rate_seconds)]' hdr RateLimit '"route";r=0;t=%[var(txn.rate_reset)]'`,
+  rateLimited: `status 429 content-type application/json lf-string '{"error_code":"ERR_ROUTE_LIMIT","status_code":429,"msg":"Too many requests for this route. Try again later.","details":{"request_id":"%[unique-id]"}}' hdr Retry-After %[var(txn.rate_reset)] hdr RateLimit-Policy '"route";q=%[var(txn.rate_requests)];w=%[var(txn.rate_seconds)]' hdr RateLimit '"route";r=0;t=%[var(txn.rate_reset)]'`,
   allDown: answer(503, 'ERR_NO_HEALTHY_BACKEND', 'Every server for this route fails its health checks.'),
   unavailable: answer(503, 'ERR_NO_BACKEND', 'No upstream can be reached for this route.'),
   draining: answer(503, 'ERR_DRAINING', 'This node is going away. Open a new connection.'),

@@ -38,11 +38,13 @@ export const rateTables = tables
   ])
   .join('\n')
 
-const field = (name: 'requests' | 'seconds' | 'key' | 'mode') => `var(txn.rate_limit),${rateValue.field(name)}`
+const field = (name: 'requests' | 'seconds' | 'key' | 'mode' | 'scope') =>
+  `var(txn.rate_limit),${rateValue.field(name)}`
 
 /** What all of them ask. */
 export const rateAcls = `
-  acl rate_exceeded var(txn.rate_left) -m int lt 0`
+  acl rate_exceeded var(txn.rate_left) -m int lt 0
+  acl rate_of_cell ${field('scope')} -m str cell`
 export const rateValueAcls = `
   acl has_rate_key var(txn.rate_value_key) -m found
   acl is_new_value var(txn.rate_is_new) -m found`
@@ -53,12 +55,29 @@ const forEachTable = (rules: (table: (typeof tables)[number]) => string): string
 const counterOf = (entry: EntryVariable): string => `%[${part(entry, 'target')}].%[var(txn.rate_window)]`
 
 /**
+ * A limit of the cell is divided by the number of its nodes, and every node lets at least one through. Where the number is not known, none:
+ * too many nodes might each take it for theirs.
+ */
+const ofCell = (settings: ProxySettings, rule: string, entry: EntryVariable, failure: string): string => `
+  ${rule} set-var(txn.cell_nodes) ${part(entry, 'account')},map_str_int(${mapFile(settings, 'cell_nodes')}) if knows_rate_limit rate_of_cell
+  ${failure} if knows_rate_limit rate_of_cell !{ var(txn.cell_nodes) -m int ge 1 }
+  ${rule} set-var(txn.rate_requests) var(txn.rate_requests),div(txn.cell_nodes) if knows_rate_limit rate_of_cell
+  ${rule} set-var(txn.rate_requests) int(1) if knows_rate_limit rate_of_cell !{ var(txn.rate_requests) -m int ge 1 }`
+
+/**
  * Windows begin at multiples of their length, and are part of the key, so that an entry is never set back while others count
  * with it: a route never takes more than its limit in a window. `byValue`: rules that may count in another table.
  */
-const countIn = (rule: string, entry: EntryVariable, failure: string, byValue = ''): string => {
+const countIn = (
+  settings: ProxySettings,
+  rule: string,
+  entry: EntryVariable,
+  failure: string,
+  byValue = '',
+): string => {
   const counter = counterOf(entry)
   return `
+  ${rule} set-var(txn.rate_requests) ${field('requests')},add(0) if knows_rate_limit${ofCell(settings, rule, entry, failure)}
   ${rule} set-var(txn.rate_seconds) ${field('seconds')},add(0) if knows_rate_limit
   ${rule} set-var(txn.rate_now) date if knows_rate_limit
   ${rule} set-var(txn.rate_window) var(txn.rate_now),div(txn.rate_seconds) if knows_rate_limit
@@ -67,7 +86,7 @@ const countIn = (rule: string, entry: EntryVariable, failure: string, byValue = 
   ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,hex,bytes(0,16)]" if knows_rate_limit !{ var(txn.rate_key) -m found }${byValue}${forEachTable(({ name, condition }) => `${rule} track-sc6 var(txn.rate_key) table ${name} if knows_rate_limit ${condition}`)}
   ${rule} set-var(txn.rate_count) sc_inc_gpc0(6) if knows_rate_limit
   ${failure} if knows_rate_limit !{ var(txn.rate_count) -m found }
-  ${rule} set-var(txn.rate_left) ${field('requests')},sub(txn.rate_count) if knows_rate_limit`
+  ${rule} set-var(txn.rate_left) var(txn.rate_requests),sub(txn.rate_count) if knows_rate_limit`
 }
 
 /**
@@ -89,7 +108,7 @@ const overLimit = (mode: 'warn' | 'enforce') => `knows_rate_limit rate_exceeded 
 export const limitRate = (
   settings: ProxySettings,
   of: string,
-): string => `${findModule(settings, 'rate_limit', of)}${countIn('http-request', 'txn.entry', `http-request return ${answers.internal}`, countByValue('txn.entry'))}
+): string => `${findModule(settings, 'rate_limit', of)}${countIn(settings, 'http-request', 'txn.entry', `http-request return ${answers.internal}`, countByValue('txn.entry'))}
   http-request set-var(txn.rate_reset) var(txn.rate_now),mod(txn.rate_seconds),neg,add(txn.rate_seconds) if knows_rate_limit rate_exceeded${warnOf('rate_limit', overLimit('warn'))}
   http-request set-var(txn.over) str(rate_limit) if ${overLimit('enforce')}${refuseOver('http-request', `return ${answers.rateLimited}`)}`
 
@@ -100,7 +119,7 @@ export const limitConnectionRate = (settings: ProxySettings): string => {
   acl has_rate_limit ${part('sess.entry', 'rate_limit')} -m str ${withModule}
   acl knows_rate_limit var(txn.rate_limit) -m found${rateAcls}
   ${rule} set-var(txn.rate_limit) ${part('sess.entry', 'target')},map_str(${mapFile(settings, 'rate_limit')}) if has_rate_limit
-  ${refuseConnection} if has_rate_limit !knows_rate_limit${countIn(rule, 'sess.entry', refuseConnection)}
+  ${refuseConnection} if has_rate_limit !knows_rate_limit${countIn(settings, rule, 'sess.entry', refuseConnection)}
   ${rule} set-var(txn.warned) bool(true) if { var(txn.decision) -m sub ? }${warnOf('rate_limit', overLimit('warn'), rule)}
   ${rule} do-log if ${overLimit('warn')} !{ var(txn.warned) -m found }
   ${rule} set-var(txn.over) str(rate_limit) if ${overLimit('enforce')}${refuseOver(rule, 'reject')}`

@@ -1,4 +1,5 @@
 import type {
+  CellNodesRecord,
   ChallengeRecord,
   FailoverRecord,
   HttpsRecord,
@@ -50,6 +51,7 @@ export const mapNames = [
   'header_lists',
   'response_lists',
   'cors_origin',
+  'cell_nodes',
   ...routeModuleNames,
   'timeouts',
   'response',
@@ -258,6 +260,10 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     if (!isHostName(host) || !plain.test(token) || !new RegExp(challengeAnswerPattern).test(answer))
       throw new UnusableRecord(`${id} is no challenge`)
     return [{ map: 'challenge', key: `${host.toLowerCase()}/${token}`, value: bounded(id, answer) }]
+  },
+  cell_nodes(id, { nodes }: CellNodesRecord) {
+    if (!Number.isInteger(nodes) || nodes < 1) throw new UnusableRecord(`${id} has no number of nodes`)
+    return [{ map: 'cell_nodes', key: known('ac', id), value: String(nodes) }]
   },
   restrictions(id, { sets }: RestrictionsRecord) {
     known('ac', id)

@@ -20,7 +20,8 @@ export const corsValue = delimited('origins', 'preflight', 'actual', 'end')
 export const anyOrigin = 'any'
 export const endOfCors = '|.'
 
-export const rateValue = delimited('requests', 'seconds', 'key', 'mode')
+/** `scope` is missing unless it is `cell`. */
+export const rateValue = delimited('requests', 'seconds', 'key', 'mode', 'scope')
 
 /** `keeps` has the letters of what stays of the request: `p` for its path, `q` for its query. */
 export const redirectValue = delimited('status', 'keeps', 'to')
@@ -64,10 +65,10 @@ const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name])
     return filterLists(filter, (method) => method, allowedMethods(filter))
   },
 
-  rate_limit({ requests, per_seconds, key, mode }) {
+  rate_limit({ requests, per_seconds, key, mode, scope }) {
     const fault = rateLimitKeyFault(key)
     checked('rate_limit', fault === undefined ? undefined : { place: 'key', fault })
-    return rateValue.format({ requests, seconds: per_seconds, key, mode })
+    return rateValue.format({ requests, seconds: per_seconds, key, mode, scope: scopeOf(scope) })
   },
 
   redirect(redirect) {
@@ -89,6 +90,12 @@ function checked(name: RouteModuleName, found: { place: string; fault: string } 
   if (found) throw new UnusableRecord(`${name} ${found.place} ${found.fault}`)
 }
 
+function scopeOf(scope: ConnectionLimit['scope']): string | undefined {
+  if (scope !== undefined && scope !== 'cell')
+    throw new UnusableRecord(`${JSON.stringify(scope)} is no scope of a limit`)
+  return scope
+}
+
 function filterLists(
   { mode, allow, deny }: Filter,
   spelled: (entry: string) => string,
@@ -107,6 +114,7 @@ export const connectionLimitEntry = (edge: string, limit: ConnectionLimit) => ({
   key: edge,
   value: rateValue.format({
     ...{ requests: limit.connections, seconds: limit.per_seconds, key: limit.key, mode: limit.mode },
+    scope: scopeOf(limit.scope),
   }),
 })
 
