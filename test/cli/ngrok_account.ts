@@ -28,6 +28,68 @@ const backend = (prefix: string, kind: string, n: number, fields: Row) =>
 const backendModule = (prefix: string, n: number) => ({ enabled: true, backend: ref(prefix, n, '/backends') })
 const restricted = (...policies: number[]) => ({ enabled: true, ip_policies: policies.map(policy) })
 
+const always = (...actions: Row[]) => [{ actions }]
+const yamlOfV2 = `
+on_http_request:
+  - name: who may
+    actions:
+      - type: restrict-ips
+        config:
+          allow: [203.0.113.0/24, "2001:DB8::/32"]
+          deny: [203.0.113.66/24, 203.0.113.66]
+          ip_policies: [${id('ipp', 1)}]
+      - type: rate-limit
+        config: { name: api, algorithm: sliding_window, capacity: 30, rate: 1m30s, bucket_key: ["req.headers['x-api-key']"] }
+  - actions:
+      - type: add-headers
+        config: { headers: { x-a: policy, x-b: kept, x-c: "$\{conn.client_ip}" } }
+      - type: remove-headers
+        config: { headers: [X-Secret, x-b] }
+      - { type: url-rewrite, config: { from: /v2/(.*), to: /app/$1 } }
+      - { type: log, config: { metadata: { a: b } } }
+on_http_response:
+  - actions:
+      - { type: add-headers, config: { headers: { x-frame-options: DENY } } }
+      - { type: compress-response }
+`
+/** Rules in the forms that the vendor documents: YAML, JSON, and the fields of the older module. */
+const trafficPolicies = {
+  guarded: JSON.stringify({
+    on_tcp_connect: [{ expressions: ["conn.geo.country_code == 'XX'"], actions: [{ type: 'deny' }] }],
+  }),
+  mail: JSON.stringify({
+    on_tcp_connect: always({ type: 'restrict-ips', config: { enforce: false, allow: ['198.51.100.0/24'] } }),
+  }),
+  v2: yamlOfV2.replaceAll('\\{', '{'),
+  old: JSON.stringify({
+    on_http_request: always(
+      { type: 'rate-limit', config: { capacity: 5, rate: '60s', bucket_key: ['conn.client_ip'], enforce: false } },
+      { type: 'redirect', config: { to: 'https://new.example.net/moved', status_code: 301 } },
+      // Never reached.
+      { type: 'jwt-validation', config: {} },
+    ),
+  }),
+  closed: {
+    enabled: true,
+    inbound: always({
+      type: 'custom-response',
+      config: { status_code: 503, content: 'Back at noon', headers: { 'retry-after': '60' } },
+    }),
+    outbound: [],
+  },
+  odd: JSON.stringify({
+    on_http_request: [
+      { expressions: ["req.method == 'PUT'"], actions: [{ type: 'deny', config: { status_code: 405 } }] },
+      ...always(
+        { type: 'jwt-validation', config: {} },
+        { type: 'rate-limit', config: { capacity: 5, rate: '24h', bucket_key: ['conn.client_ip'] } },
+        { type: 'url-rewrite', config: { from: '/user/([0-9]+)', to: '/u?id=$1' } },
+        { type: 'redirect', config: { from: '/a', to: '/b' } },
+      ),
+    ],
+  }),
+}
+
 /** Every module that a route of the vendor has, as it shows those that are not set. */
 const noModules = {
   backend: null,
@@ -126,7 +188,14 @@ export const vendorAccount: Record<string, { field: string; rows: Row[] }> = {
         hostports: ['tcp.imported.example.net:20402'],
         backend: backendModule('bkdst', 2),
         ip_restriction: null,
-        traffic_policy: { enabled: true, value: 'on_tcp_connect: []' },
+        traffic_policy: { enabled: true, value: trafficPolicies.guarded },
+      }),
+      resource('edgtcp', 3, '/edges/tcp', {
+        description: 'mail',
+        hostports: ['tcp.imported.example.net:20403'],
+        backend: backendModule('bkdst', 2),
+        ip_restriction: null,
+        traffic_policy: { enabled: true, value: trafficPolicies.mail },
       }),
       resource('edgtcp', 1, '/edges/tcp', {
         description: 'db',
@@ -146,6 +215,23 @@ export const vendorAccount: Record<string, { field: string; rows: Row[] }> = {
         mutual_tls: { enabled: true, certificate_authorities: [{ id: id('ca', 1), uri: '' }] },
         tls_termination: { enabled: true, terminate_at: 'edge', min_version: '1.2' },
         routes: [
+          route(10, 'path_prefix', '/odd', {
+            backend: backendModule('bkdst', 1),
+            traffic_policy: { enabled: true, value: trafficPolicies.odd },
+          }),
+          route(9, 'path_prefix', '/closed', {
+            backend: backendModule('bkdst', 1),
+            policy: trafficPolicies.closed,
+          }),
+          route(8, 'path_prefix', '/old', {
+            backend: backendModule('bkdst', 1),
+            traffic_policy: { enabled: true, value: trafficPolicies.old },
+          }),
+          route(7, 'path_prefix', '/v2', {
+            backend: backendModule('bkdst', 1),
+            request_headers: { enabled: true, add: { 'X-A': 'route' }, remove: ['X-B'] },
+            traffic_policy: { enabled: true, value: trafficPolicies.v2 },
+          }),
           route(5, 'exact_path', '/sale', { backend: backendModule('bkdwd', 1) }),
           route(4, 'path_prefix', '/agents', { backend: backendModule('bkdtg', 1), ip_restriction: restricted(2) }),
           route(3, 'path_prefix', '/admin', {

@@ -4,9 +4,10 @@ import { headerNameFault, headersFault, headerValueFault, type Message } from '.
 import { parseHostport } from '../../kernel/edge/hostport.ts'
 import { authorityLimits } from '../../kernel/edge/mutual_tls.ts'
 import { matchPattern, matchTypes, maxMatchBytes } from '../../kernel/edge/paths.ts'
-import type { Json } from '../state/kinds.ts'
+import type { Json, Rule } from '../state/kinds.ts'
 import { answersHttp, type Backends, stringsIn } from './backends.ts'
 import { annotationsOf, isVendorsName, type Notes, othersIn, referredId, textsOf, titleOf } from './notes.ts'
+import { importTrafficPolicy } from './traffic_policy.ts'
 
 export type Known = {
   readonly backends: Backends
@@ -14,10 +15,14 @@ export type Known = {
   /** The PEM of certificate authorities, by id. */
   readonly authorities: ReadonlyMap<string, string>
   readonly notes: Notes
+  /** Resolve to the id of what is new. */
+  readonly addPolicy: (description: string, rules: readonly Rule[]) => string
+  readonly addResponse: (description: string, fields: Json) => string
 }
 
+const policyFields = ['policy', 'traffic_policy']
 const fieldsOf = {
-  tcp: ['hostports', 'backend', 'ip_restriction'],
+  tcp: ['hostports', 'backend', 'ip_restriction', ...policyFields],
   https: ['hostports', 'routes', 'mutual_tls'],
   route: [
     'edge_id',
@@ -28,6 +33,7 @@ const fieldsOf = {
     'request_headers',
     'response_headers',
     'user_agent_filter',
+    ...policyFields,
   ],
 }
 /** Modules that decide nothing about who gets in. Any other that is missing here would let in too many. */
@@ -45,9 +51,6 @@ const insteadOf: Record<string, string> = {
   basic_auth: signsIn,
   jwt_validation: 'Verify tokens at the upstream',
   webhook_verification: "Verify the sender's signature at the upstream, and limit who may send with an ip_restriction",
-  policy: 'Look at each of its actions: many are modules here, such as methods, cors, rate_limit, redirect and rewrite',
-  traffic_policy:
-    'Look at each of its actions: many are modules here, such as methods, cors, rate_limit, redirect and rewrite',
   compression: 'Compress responses at the upstream',
   circuit_breaker: 'Give the backend a health_check, which takes a failing server out',
   websocket_tcp_converter: 'WebSockets are forwarded as they are',
@@ -91,7 +94,13 @@ function modulesOf(title: string, row: Json, guards: readonly string[], known: K
   return {
     ...(backend && isKnown && { backend: { enabled: isOn(backend) && reasons.length === 0, backend: { id } } }),
     ...(restriction &&
-      isUsable && { ip_restriction: { enabled: isOn(restriction), ip_policies: restriction.ip_policies } }),
+      isUsable && {
+        ip_restriction: {
+          enabled: isOn(restriction),
+          ip_policies: restriction.ip_policies,
+          ...(restriction.mode === 'warn' && { mode: 'warn' }),
+        },
+      }),
   }
 }
 
@@ -111,9 +120,27 @@ function hostportsOf(title: string, row: Json, { notes }: Known, isHttps: boolea
   })
 }
 
-export function importTcpEdge(row: Json, known: Known): Json {
-  const title = titleOf('TCP edge', row)
-  const guards = missingModules(title, row, 'tcp', known.notes)
+/** The row with what the actions of its policies are as modules, those that only we have, and what is missing. */
+function withActions(title: string, called: string, vendors: Json, hosts: readonly string[], known: Known) {
+  const [row, modules]: [Json, Json] = [{ ...vendors }, {}]
+  let isAnswered = false
+  const place = {
+    ...{ title, hosts, row, modules, notes: known.notes, policies: known.policies, isTcp: called !== 'route' },
+    addPolicy: (rules: readonly Rule[]) => known.addPolicy(`restrict-ips of ${called} ${vendors.id}`, rules),
+    addResponse(fields: Json) {
+      isAnswered = true
+      return known.addResponse(`response of ${called} ${vendors.id}`, fields)
+    },
+    isAnswered: () => isAnswered || modules.redirect !== undefined,
+  }
+  const guards = policyFields.flatMap((name) => importTrafficPolicy(name, vendors[name], place).guards)
+  return { row, modules, guards }
+}
+
+export function importTcpEdge(vendors: Json, known: Known): Json {
+  const title = titleOf('TCP edge', vendors)
+  const { row, guards: actions } = withActions(title, 'TCP edge', vendors, [], known)
+  const guards = [...missingModules(title, row, 'tcp', known.notes), ...actions]
   return {
     id: row.id,
     ...annotationsOf(title, row, known.notes),
@@ -138,13 +165,14 @@ export function importHttpsEdge(row: Json, known: Known): Json {
   if (usable.length < routes.length) guards.push('the match of one of its routes')
   for (const route of routes.filter((each) => !usable.includes(each)))
     notes.add(`${title}, route ${route.id}`, `left out: ${route.match_type} ${route.match} cannot be matched here`)
+  const hosts = textsOf(row.hostports).map((hostport) => hostport.replace(/:\d+$/, ''))
   return {
     id: row.id,
     ...annotationsOf(title, row, notes),
     hostports: hostportsOf(title, row, known, true),
     ...(mutual_tls && { mutual_tls }),
     routes: usable.map((route) =>
-      importRoute(`${title}, route ${route.match_type} ${route.match}`, route, guards, known),
+      importRoute(`${title}, route ${route.match_type} ${route.match}`, route, hosts, guards, known),
     ),
   }
 }
@@ -164,8 +192,15 @@ function mutualTlsOf(title: string, module: unknown, { authorities, notes }: Kno
   return undefined
 }
 
-function importRoute(title: string, row: Json, edgeGuards: readonly string[], known: Known): Json {
-  const guards = [...edgeGuards, ...missingModules(title, row, 'route', known.notes)]
+function importRoute(
+  title: string,
+  vendors: Json,
+  hosts: readonly string[],
+  edgeGuards: readonly string[],
+  known: Known,
+): Json {
+  const { row, modules, guards: actions } = withActions(title, 'route', vendors, hosts, known)
+  const guards = [...edgeGuards, ...missingModules(title, row, 'route', known.notes), ...actions]
   const filter = userAgentsOf(row.user_agent_filter)
   if (filter === undefined && isOn(row.user_agent_filter)) guards.push('a pattern of its user_agent_filter')
   else if (filter === undefined)
@@ -177,6 +212,7 @@ function importRoute(title: string, row: Json, edgeGuards: readonly string[], kn
     ...annotationsOf(title, row, known.notes),
     ...modulesOf(title, row, guards, known, false),
     ...filter,
+    ...modules,
     ...headersOf(title, 'request', row.request_headers, known.notes),
     ...headersOf(title, 'response', row.response_headers, known.notes),
   }

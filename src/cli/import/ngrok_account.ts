@@ -1,11 +1,10 @@
 import { domainFault } from '../../kernel/edge/domains.ts'
-import { parseAddress } from '../../kernel/ip/address.ts'
-import { cidrAround, formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
 import { Failure } from '../exits.ts'
 import { toThing, withNames } from '../state/account.ts'
 import { normalize, type Rule, ruleSchema, type Thing } from '../state/kinds.ts'
-import { type Backends, importBackends } from './backends.ts'
-import { importHttpsEdge, importTcpEdge } from './edges.ts'
+import { type Backends, importBackends, type Row } from './backends.ts'
+import { cidrOf } from './cidr.ts'
+import { importHttpsEdge, importTcpEdge, type Known } from './edges.ts'
 import type { ListPath, Lists } from './ngrok_api.ts'
 import { annotationsOf, createNotes, isVendorsName, type Notes, noteOthers, referredId, titleOf } from './notes.ts'
 
@@ -38,19 +37,32 @@ export function importAccount(lists: Lists): Imported {
     if (rows === undefined) notes.add(path, "this list is not in the vendor's API, so nothing of it is imported")
   const policies = new Set((lists['/ip_policies'] ?? []).map(({ id }) => String(id)))
   const rules = importRules(lists, policies, notes)
-  const backends = importBackends(lists, notes)
+  const backends = new Map<string, Row>(importBackends(lists, notes))
   const authorities = new Map(
     (lists['/certificate_authorities'] ?? []).map(({ id, ca_pem }) => [String(id), String(ca_pem)]),
   )
-  const known = { policies, backends, authorities, notes }
-  const things = [
-    ...importPolicies(lists, rules, notes),
-    ...thingsOf(backends),
-    ...importDomains(lists, notes),
-    ...importRestrictions(lists, policies, notes),
+  const listed = importPolicies(lists, rules, notes)
+  const others = [...importDomains(lists, notes), ...importRestrictions(lists, policies, notes)]
+  const known: Known = {
+    ...{ policies, backends, authorities, notes },
+    addPolicy(description, own) {
+      const id = `ipp of ${listed.length}`
+      policies.add(id)
+      listed.push({ ...toThing('ip_policies', { id, description }), rules: own })
+      return id
+    },
+    addResponse(description, fields) {
+      const id = `bkdhr of ${backends.size}`
+      backends.set(id, { kind: 'http_response_backends', row: { id, description, ...fields } })
+      return id
+    },
+  }
+  // These may add to the policies and backends.
+  const edges = [
     ...(lists['/edges/tcp'] ?? []).map((row) => toThing('tcp_edges', importTcpEdge(row, known))),
     ...(lists['/edges/https'] ?? []).map((row) => toThing('https_edges', importHttpsEdge(row, known))),
   ]
+  const things = [...listed, ...thingsOf(backends), ...others, ...edges]
   for (const [path, { called, why }] of Object.entries(leftOut))
     for (const row of lists[path as ListPath] ?? []) notes.add(titleOf(called, row), `left out, because ${why}`)
   return { things: withNames(things), notes: notes.lines }
@@ -87,19 +99,6 @@ function importRules(lists: Lists, policies: ReadonlySet<string>, notes: Notes):
     if (!other || rule.action === 'deny') rules.set(cidr, rule)
   }
   return new Map([...byPolicy].map(([id, rules]) => [id, [...rules.values()]]))
-}
-
-/** Bits beyond the length mean nothing, and are refused here. */
-function cidrOf(value: unknown): string | undefined {
-  const text = String(value)
-  const { cidr } = parseCidr(text)
-  if (cidr) return formatCidr(cidr)
-  const [, written = '', length = ''] = /^(.+)\/(\d{1,3})$/.exec(text) ?? []
-  const address = parseAddress(written)
-  const longest = written.includes(':') ? 128 : 32
-  return address && address.family === (longest === 32 ? 4 : 6) && Number(length) <= longest
-    ? formatCidr(cidrAround(address, Number(length)))
-    : undefined
 }
 
 function importRestrictions(lists: Lists, policies: ReadonlySet<string>, notes: Notes): Thing[] {
