@@ -30,7 +30,7 @@ type Modules = {
   mode: (typeof modeStates)[number]
   headers: ModuleState
   answer: ModuleState
-  /** Of the edge. */
+  /** The `mutual_tls` of the edge. */
   certificate: ModuleState
   policy: PolicyState
 }

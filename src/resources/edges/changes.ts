@@ -17,7 +17,7 @@ type Sent = Record<string, unknown>
 /** Sent with every new edge: to a node, an account whose restrictions it does not know is shut. */
 export const restrictionsKey = (accountId: Uuid): RecordKey => `restrictions.${toId('ac', accountId)}`
 
-/** Sent with whatever has a limit of the cell: nodes that do not know how many they are let no one through. */
+/** Sent with each edge or route that has a limit of the cell: nodes that do not know how many they are let no one through. */
 export const cellNodesKeys = (
   { modules }: Pick<EdgeRow, 'modules'>,
   { accountId }: Pick<Caller, 'accountId'>,
