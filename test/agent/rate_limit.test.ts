@@ -8,7 +8,7 @@ import { headerValuesOfSource } from '../../src/kernel/edge/rate_limit.ts'
 import { poll } from '../harness/poll.ts'
 import { withinAnHour } from './hours.ts'
 import { type Get, get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
-import { type Edge, onBothPaths, startEdge } from './proxy_harness.ts'
+import { type Edge, id, onBothPaths, startEdge } from './proxy_harness.ts'
 
 const certificates = ['app.example.com']
 const limit = (requests: number, more: object = {}) => ({
@@ -158,6 +158,31 @@ onBothPaths('with a header as the key each of its values has a count, and withou
     assert.ok(known.includes('gpc0=') && !known.includes('alice'), 'values are kept as hashes')
     await edge.restartAgent()
     assert.deepEqual(await send(1, keyed('alice')), { 429: 1 }, 'counted before the restart')
+  }),
+)
+
+onBothPaths('a limit of the cell is divided by its nodes, and shut while their number is not known', (t, start) =>
+  withinAnHour(async () => {
+    const edge = await start(t, { certificates })
+    const upstream = await startHttpUpstream(t)
+    const account = id('ac')
+    await putRoute(edge, await putHttpsEdge(edge), upstream, {
+      account,
+      ...limit(5, { scope: 'cell', key: 'header:X-Api-Key' }),
+    })
+    assert.deepEqual(await statuses(edge, 2, keyed('a')), { 500: 2 })
+    for (const [nodes, share] of [
+      [1, 5],
+      [2, 2],
+      [6, 1],
+    ] as const) {
+      await edge.put({ [`cell_nodes.${account}`]: { nodes } })
+      assert.deepEqual(await statuses(edge, 7, keyed(`${nodes}`)), { 200: share, 429: 7 - share })
+    }
+    await edge.restartAgent()
+    assert.deepEqual(await statuses(edge, 1, keyed('6')), { 429: 1 })
+    await edge.put({ [`cell_nodes.${account}`]: null })
+    assert.deepEqual(await statuses(edge, 1, keyed('b')), { 500: 1 })
   }),
 )
 
