@@ -175,6 +175,7 @@ export const controls: Record<string, Broken> = {
   },
   'changes that a record may contain, and that are not settled, belong to the next rollout': {
     hasWaves: true,
+    from: firstSeedWithWaves + 70,
     publisher: {
       database: withLocked((locked) =>
         inEachWave(locked, {
@@ -215,7 +216,7 @@ export const controls: Record<string, Broken> = {
   },
   'lost writes of NATS are not noticed': {
     faults: ['NATS loses writes', 'messages are lost', 'a publisher is killed'],
-    from: 95,
+    from: 142,
     publisher: {
       buckets: (server) => ({
         ...server,

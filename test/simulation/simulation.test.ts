@@ -7,9 +7,9 @@ import { controls, firstFound } from './controls.ts'
 import { firstSeedWithMoves, firstSeedWithWaves, live } from './history_of_seed.ts'
 import { keysOf } from './signatures.ts'
 
-const seeds = sized(60, 1_500)
-const seedsWithMoves = sized(40, 500)
-const seedsWithWaves = sized(25, 500)
+const seeds = sized(40, 1_500)
+const seedsWithMoves = sized(25, 500)
+const seedsWithWaves = sized(20, 500)
 
 async function assertRight(seed: number): Promise<void> {
   const { violation } = await live(seed)
