@@ -4,14 +4,16 @@ import { loadScaledTimeout } from './load_scaled_timeout.ts'
 
 /**
  * Reads until `accept` is satisfied and resolves to that value. Fails with the last value seen. The time allowed is
- * generous, because only a failing test spends it.
+ * generous, because only a failing test spends it. Without a pace, the pause is a tenth of the time already waited, so that
+ * what takes long is not asked for forty times a second.
  */
 export async function poll<Value>(
   read: () => Value | Promise<Value>,
   accept: (value: Value) => boolean = Boolean,
-  { withinSeconds = 60, everyMs = 25 } = {},
+  { withinSeconds = 60, everyMs }: { withinSeconds?: number; everyMs?: number } = {},
 ): Promise<Value> {
-  const deadline = Date.now() + loadScaledTimeout(withinSeconds * 1_000)
+  const began = Date.now()
+  const deadline = began + loadScaledTimeout(withinSeconds * 1_000)
   for (;;) {
     const value = await read()
     if (accept(value)) return value
@@ -19,7 +21,7 @@ export async function poll<Value>(
       assert.fail(
         `still not so after ${withinSeconds} s: ${accept}\nlast value: ${JSON.stringify(value)?.slice(0, 2_000)}`,
       )
-    await delay(everyMs)
+    await delay(everyMs ?? Math.min(100, Math.max(25, (Date.now() - began) / 10)))
   }
 }
 
