@@ -22,6 +22,8 @@ putEnginesOnPath()
 
 /** Started first: a long file that starts last keeps one core busy while the other has nothing left. `--times` tells. */
 const longest = [
+  'test/simulation/simulation.test.ts',
+  'test/input/every_route.test.ts',
   'test/isolation.test.ts',
   'test/dashboard/accessibility.test.ts',
   'test/dev.test.ts',
@@ -47,7 +49,7 @@ const longest = [
   'test/tutorial.test.ts',
   'test/agent/restore.test.ts',
   'test/cli/state.test.ts',
-  'test/simulation/simulation.test.ts',
+  'test/reverts.test.ts',
   'test/readme.test.ts',
   'test/reference.test.ts',
   'test/webhooks/webhooks.test.ts',
