@@ -1,5 +1,4 @@
 // `npm run drill -- good-changes <changes> <accounts>`: ordinary changes beside traffic, through a cell with two waves: how many are stopped wrongly, and how long a refused address takes to every node.
-import { setTimeout } from 'node:timers/promises'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { newTenantOf, type Owner } from '../fleet/bad_changes.ts'
@@ -8,7 +7,7 @@ import { startTwoWaves } from '../fleet/two_waves.ts'
 import type { Answer } from '../harness/client.ts'
 import { drill } from '../harness/drill.ts'
 import { make } from '../harness/fixtures.ts'
-import { poll } from '../harness/poll.ts'
+import { pause, poll } from '../harness/poll.ts'
 import { quantiles } from '../harness/quantiles.ts'
 import { statusOf } from '../upgrade/installation.ts'
 
@@ -55,7 +54,7 @@ await drill(async (scope) => {
       await poll(async () => (await statusOf(httpsPort, host)) === 200, undefined, { withinSeconds: 60 })
   const seen: Seen[] = []
   const stops = await Promise.all(owners.map(({ host }) => startVisitors(nodes, host, '/', seen)))
-  await setTimeout(10_000)
+  await pause(10_000)
 
   let made = 0
   let wrong = 0

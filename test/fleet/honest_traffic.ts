@@ -73,7 +73,7 @@ export async function startApplications(scope: Scope) {
     sound: await listen(({ headers, url }, response) => {
       const status = headers['x-break'] ? 500 : headers.host?.endsWith('.example') ? 200 : 502
       const send = () => response.writeHead(status).end('web')
-      if (url === '/slow') setTimeout(send, slowMs)
+      if (url === '/slow') void pause(slowMs).then(send)
       else send()
     }),
     failing: await listen((_, response) => response.writeHead(500).end('failed')),
