@@ -205,6 +205,7 @@ const rooms: Record<string, Record<string, string>> = {
   },
   'src/publisher': {
     'bucket/bucket_server.ts': "it is the publisher's way to the buckets",
+    'nodes/change_status.ts': 'requests that wait for the end of rollouts ask again after a second',
     'nodes/nodes.ts': 'not simulated: what nodes report',
     'nodes/tails.ts': 'not simulated: watching requests',
   },

@@ -4,15 +4,14 @@ import { type SqlFragment, sql } from '../db/sql.ts'
 import { transaction } from '../db/transaction.ts'
 import type { RecordKey } from '../distribution/records.ts'
 import { rfc3339 } from '../kernel/clock.ts'
+import type { RolloutSignal } from '../kernel/edge/rollout_signals.ts'
 import { newId, toId, type Uuid } from '../kernel/ids.ts'
 import { recordChange } from './audit.ts'
 import { type Waves, writeOutbox } from './outbox.ts'
 
-export const signals = ['record', 'proxy', 'difference', 'addresses', 'answers'] as const
-
 /** What nodes that have a rollout say of it that nodes did not say before. Kept with the rollout and shown to people. */
 export type Evidence = {
-  readonly signal: (typeof signals)[number]
+  readonly signal: RolloutSignal
   /** Several are separated by commas. */
   readonly node: string
   readonly reason: string

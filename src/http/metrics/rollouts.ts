@@ -1,11 +1,11 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { type Evidence, signals } from '../../operations/rollouts.ts'
+import { type RolloutSignal, rolloutSignals } from '../../kernel/edge/rollout_signals.ts'
 
 type Open = { readonly watching: number; readonly halted: number; readonly overdue_seconds: number }
 export type RolloutMetrics = {
   readonly showRollouts: (open: Open) => void
   /** Nodes have halted one. */
-  readonly countHalt: (evidence: readonly Evidence[]) => void
+  readonly countHalt: (evidence: readonly { readonly signal: RolloutSignal }[]) => void
 }
 
 export function rolloutMetrics(registers: Registry[]): RolloutMetrics {
@@ -31,7 +31,7 @@ export function rolloutMetrics(registers: Registry[]): RolloutMetrics {
     help: 'What spoke against the rollouts that this process has halted.',
     ...{ labelNames, registers },
   })
-  for (const signal of signals) for (const counter of [halts, seen]) counter.inc({ signal }, 0)
+  for (const signal of rolloutSignals) for (const counter of [halts, seen]) counter.inc({ signal }, 0)
   return {
     showRollouts({ watching, halted, overdue_seconds }) {
       open.set({ state: 'watching' }, watching)
