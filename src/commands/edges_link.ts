@@ -132,9 +132,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
         warnOnce(node, 'cannot save the state of an edge node; not logged again for this node', err),
       )
       const cells = (await listCells(db)).filter(({ name }) => publishers.isActive(name))
-      let isMore = await acceptReportedKeys(config, db, { own, cells }, { log, secrets })
-      for (const cell of cells) isMore = (await countNodes(db, cell)) || isMore
-      if (isMore) nats?.publish(wakeSubject)
+      if (await noteReported(config, db, { own, cells }, { log, secrets })) nats?.publish(wakeSubject)
     },
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
@@ -319,8 +317,8 @@ const compileContext = (
   onUnavailable: (key, reason) => warnOnce(key, `cannot send ${key}; edge nodes keep what they have: ${reason}`),
 })
 
-/** Keys that nodes report, and what each accepted one has to be sent. Resolves to whether something is to be sent. */
-async function acceptReportedKeys(
+/** Keys that nodes report, what each accepted one has to be sent, and how many there are. Resolves to whether something is to be sent. */
+async function noteReported(
   config: Config,
   db: DbPool,
   { own, cells }: { own: readonly EdgeNode[]; cells: readonly Cell[] },
@@ -330,7 +328,9 @@ async function acceptReportedKeys(
   for (const node of waiting) log.warn({ node }, waitingKey)
   let sealed = 0
   if (secrets) for (const cell of cells) sealed += await sealForNewNodes(db, cell, secrets)
-  return sealed > 0
+  let isMore = sealed > 0
+  for (const cell of cells) isMore = (await countNodes(db, cell)) || isMore
+  return isMore
 }
 
 const bucketsLeft =
