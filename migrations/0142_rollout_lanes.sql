@@ -9,6 +9,7 @@ alter table cells
 alter table outbox
   add column urgent text,
   add column denies cidr;
+create index outbox_denies on outbox (account_id) where denies is not null;
 
 -- The operator releases it, even if nodes have refused it.
 alter table rollouts add column is_forced boolean not null default false;

@@ -57,7 +57,7 @@ test('an admin chooses what needs approval, and turning it off needs approval to
   await choose()
   await page.getByText('No other admin could approve changes.').waitFor()
   await page.keyboard.press('Escape')
-  await press(page, 'Discard')
+  await press(page, 'Discard changes')
   await newIndependentAdmin({ db, clientFor }, alone)
   await choose()
   await page.getByText('Another admin has to approve changes of:').waitFor()

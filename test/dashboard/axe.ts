@@ -27,10 +27,12 @@ export async function inspect(
   for (const theme of inThemes) {
     await page.emulateMedia({ colorScheme: theme })
     const options = JSON.stringify({ ...(theme !== inThemes[0] && aboutColors), resultTypes: ['violations'] })
+    // What a screen reader is to say stays there for seconds, even when what it names is gone.
+    const context = JSON.stringify({ include: [within], exclude: ['[data-live-announcer]'] })
     // Through the debugger, since the page's own policy runs no script but its own. Once for each document.
     const isThere = await page.evaluate<boolean>('Boolean(globalThis.axe)')
     const found = await page.evaluate<Fault[]>(
-      `${isThere ? '' : axe + leaveOutTheOthers}; axe.run('${within}', ${options}).then(({ violations }) => violations)`,
+      `${isThere ? '' : axe + leaveOutTheOthers}; axe.run(${context}, ${options}).then(({ violations }) => violations)`,
     )
     for (const { id, impact, nodes } of found)
       if (impact === 'serious' || impact === 'critical')

@@ -116,6 +116,7 @@ test('a change is taken out with those that need it, and the draft is discarded'
   await press(page, 'Create policy')
   await page.getByRole('dialog').getByLabel('Description').fill('Partners')
   await addToDraft(page)
+  await page.getByText('Your draft: 1 change.').waitFor()
   await goTo(page, '/edges')
   await press(page, 'Publish an application')
   const dialog = page.getByRole('dialog')
@@ -165,7 +166,7 @@ test('two tabs add to one draft, and neither applies or loses what it has not se
   await first.getByText(/Applied by/).waitFor()
 })
 
-test('what someone else has changed meanwhile is shown before anything happens, also when the draft grows', async () => {
+test('what someone else has changed meanwhile is shown before anything happens, and so it is after the draft has grown', async () => {
   const { admin, policy } = await account()
   const page = await openPage(browser)
   await signIn(page, origin, admin.token, '/policies')

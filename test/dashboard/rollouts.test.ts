@@ -71,7 +71,7 @@ test('the toast after a save follows the change through the waves, and leads to 
   const page = await pageOf(shop.client.token, `/policies/${shop.policy.id}`)
   await press(page, 'Add rule')
   await page.getByLabel('Address or range').fill('203.0.113.0/28')
-  await press(page, 'Add to draft')
+  await page.getByRole('dialog').getByRole('button', { name: 'Add rule' }).click()
   await press(page, 'Review and save')
   await press(page, 'Save rules')
   const toast = page.locator('.toast')

@@ -192,7 +192,7 @@ test('after saving, nothing is asked', async () => {
   // A draft that is reviewed and saved.
   await page.getByRole('button', { name: 'Add rule' }).click()
   await page.getByLabel('Address or range').fill('198.51.100.0/24')
-  await page.getByRole('button', { name: 'Add rule' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Add rule' }).click()
   await page.getByRole('button', { name: 'Review and save' }).click()
   await page.getByRole('button', { name: 'Save rules' }).click()
   await page.getByText('Not saved yet').waitFor({ state: 'detached' })

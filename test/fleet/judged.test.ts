@@ -48,7 +48,7 @@ test('a change that refuses who was let in before is halted, named, and taken ba
     () => letIn(alice),
     (count) => count === clients.length,
   )
-  await alice.rule('deny', '127.0.0.6/31')
+  await alice.rule('deny', '127.0.0.6/32')
   await answers(canary, alice, 200)
   await poll(
     () => status(canary, alice, '127.0.0.6'),

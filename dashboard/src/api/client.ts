@@ -80,9 +80,9 @@ api.http.use({
     noteChange({ operationId, generation: generation === null ? undefined : Number(generation) })
   },
   // TanStack Query aborts queries that are no longer needed; that is not a problem of the service.
-  onError({ request, error }) {
+  async onError({ request, error }) {
     if (request.signal.aborted) return undefined
-    const problem = problemOf(error)
+    const problem = await problemOf(error)
     if (problem.code === 'ERR_ACCESS_TEST_FAILED') refused = { change: changeIn(request), isIgnored: false }
     return problem
   },

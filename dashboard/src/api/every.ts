@@ -4,5 +4,5 @@
  */
 export const every = (ms: number) => (): number => {
   const left = ms - (performance.now() % ms)
-  return left < ms / 10 ? left + ms : left
+  return left < 50 ? left + ms : left
 }

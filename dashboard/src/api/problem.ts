@@ -4,7 +4,6 @@ import {
   GatehouseError,
   SentForApprovalError,
 } from '../../../clients/typescript/src/errors.ts'
-import { hints } from '../generated/hints.ts'
 
 /** An API error, or a missing response, with a hint on what to do next. */
 export class Problem extends Error {
@@ -61,11 +60,17 @@ const hintOnScreen: Record<string, string> = {
   ERR_PRECONDITION_FAILED: 'Reload the page to see the current state, then make your change again.',
 }
 
-export function problemOf(error: unknown): Problem {
+/** Fetched when something goes wrong. Without it, as when the service cannot be reached, the reference has them. */
+async function hintOf(code: string): Promise<string> {
+  const { hints } = await import('../generated/hints.ts').catch(() => ({ hints: {} as Record<string, string> }))
+  return hints[code] ?? 'See docs/reference/errors.md.'
+}
+
+export async function problemOf(error: unknown): Promise<Problem> {
   if (error instanceof SentForApprovalError) return new SentForApproval(error.changeSet.id)
   if (error instanceof GatehouseError) {
     const { status, code, message, details, errors } = error
-    const hint = hintOnScreen[code] ?? hints[code] ?? 'See docs/reference/errors.md.'
+    const hint = hintOnScreen[code] ?? (await hintOf(code))
     return new Problem({ status, code, message, hint, details, ...(errors.length && { errors }) })
   }
   if (!(error instanceof ConnectionError) || error.status === undefined) return unreachable()

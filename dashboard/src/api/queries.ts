@@ -3,7 +3,6 @@ import type { PlainListPath, RowOf } from '../../../clients/typescript/src/clien
 import { $api, answerOf, api, type Shapes } from './client.ts'
 import { every } from './every.ts'
 
-type AlertRule = RowOf<'/alert_rules'>
 type StatisticsRange = { ms: number; step: 'minute' | 'hour' | 'day'; stepMs: number }
 type StatisticsScope = { edge_id?: string; route_id?: string; backend_id?: string }
 
@@ -69,12 +68,7 @@ export const queries = {
   webhooks: () => withStatus(wholeList('/webhook_destinations')),
   cells: () => $api.queryOptions('get', '/cells'),
   nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: every(10_000) }),
-  /** Soon after a change of a rule, which is evaluated at once. */
-  alertRules: () => ({
-    ...wholeList('/alert_rules'),
-    refetchInterval: ({ state: { data } }: { state: { data: readonly AlertRule[] | undefined } }) =>
-      data?.some(({ enabled, evaluated_at }) => enabled && evaluated_at === null) ? 2_000 : every(20_000)(),
-  }),
+  alertRules: () => withStatus(wholeList('/alert_rules')),
   /** The newest hundred. */
   firingAlerts: () =>
     $api.queryOptions('get', '/alerts', { params: { query: { state: 'firing' } } }, { refetchInterval: every(10_000) }),

@@ -18,7 +18,12 @@ import { type Alert, type AlertRule, isSilenced } from './alerts/words.ts'
 
 export function Alerts() {
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
-  const rules = useQuery(queries.alertRules())
+  // A new rule is evaluated within seconds.
+  const rules = useQuery({
+    ...queries.alertRules(),
+    refetchInterval: ({ state: { data } }) =>
+      data?.some(({ enabled, evaluated_at }) => enabled && evaluated_at === null) ? 2_000 : 20_000,
+  })
   const firing = useQuery(queries.firingAlerts())
   const names = useNames(isAdmin)
   const [isCreating, setCreating] = useState(false)

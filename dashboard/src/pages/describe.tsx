@@ -18,14 +18,20 @@ type Props = {
 
 /** Description and metadata, which all resources have alike. */
 export function Describe({ path, what, onClose }: Props) {
-  const { values, set, isDirty } = useDraft({ description: what.description ?? '', metadata: what.metadata ?? '' })
+  const former = { description: what.description ?? '', metadata: what.metadata ?? '' }
+  const { values, set, isDirty } = useDraft(former)
+  // Only what the person changed: someone else may have changed the other meanwhile.
+  const body = {
+    ...(values.description !== former.description && { description: values.description }),
+    ...(values.metadata !== former.metadata && { metadata: values.metadata }),
+  }
   const client = useQueryClient()
   return (
     <FormDialog
       title="Edit description"
       action="Save"
       isDirty={isDirty}
-      save={() => answerOf(api.PATCH(path, { params: { path: { id: what.id } }, body: values }))}
+      save={() => answerOf(api.PATCH(path, { params: { path: { id: what.id } }, body }))}
       canDraft
       onSaved={async () => {
         await client.invalidateQueries()

@@ -151,10 +151,15 @@ export type NewlyRefused = {
   let_in: number
 }
 
-/** Addresses that these nodes have refused since then for the first time after they were let in, by edge or route and node. */
+type Changes = { readonly accountId: Uuid; readonly firstGeneration: number; readonly keys: readonly string[] }
+
+/**
+ * Addresses that these nodes have refused since then for the first time after they were let in, by edge or route and node.
+ * Without those that a deny rule refuses which is not among the changes: it may have reached all nodes at once.
+ */
 export const newlyRefusedSince = (
   db: Db,
-  accountId: Uuid,
+  { accountId, firstGeneration, keys }: Changes,
   nodes: readonly string[],
   since: number,
 ): Promise<NewlyRefused[]> =>
@@ -166,6 +171,9 @@ export const newlyRefusedSince = (
       where o.account_id = ${accountId} and o.refused_at > o.allowed_at and o.refused_at >= ${rfc3339(since - aheadMs)}
         and o.type = 'endpoints' and o.newly_refused_at >= ${rfc3339(since)} and o.newly_refused_by = any(${nodes}::text[])
         and o.allowed_at >= ${rfc3339(since - letInLatelyMs)}
+        and not exists (
+          select from outbox c where c.account_id = o.account_id and c.denies >>= o.ip
+            and (c.generation < ${firstGeneration} or c.key <> all(${keys}::text[])))
       limit ${mostNewlyRefused})
     select r.target_id, e.kind <> 'tcp' as is_route, r.node, array_agg(host(r.ip) order by r.ip) as addresses, l.let_in
     from refused r join edges e on e.id = r.target_id cross join lateral (

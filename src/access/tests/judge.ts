@@ -66,7 +66,7 @@ const isWithoutTarget = ({ type, target_id }: AccessTestRow) =>
 export type Judging = Question & {
   /** The change creates or changes tests, so that there are some. */
   readonly isOfTests?: boolean
-  /** Of a change that breaks some and is made all the same. */
+  /** Notes a change that breaks some and is made all the same. */
   readonly note: (tx: Db, broken: readonly Broken[]) => Promise<void>
 }
 

@@ -23,7 +23,8 @@ export async function observe(
   having: readonly string[],
 ): Promise<Observed> {
   const began = Date.parse(rollout.moved_at)
-  const refused = await newlyRefusedSince(db, rollout.account_id, having, began)
+  const changes = { accountId: rollout.account_id, firstGeneration: rollout.since, keys: rollout.keys }
+  const refused = await newlyRefusedSince(db, changes, having, began)
   return {
     refused: refused.map(({ target_id, is_route, node, addresses, let_in }) => ({
       ...{ node, addresses, letIn: let_in },

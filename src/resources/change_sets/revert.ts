@@ -116,13 +116,21 @@ function faultsOf(step: Step, difference: Difference, newIds: readonly (readonly
   const renamed = (fields: object): Readonly<Record<string, unknown>> =>
     JSON.parse(newIds.reduce((text, [old, id]) => text.replaceAll(old, id), JSON.stringify(fields)))
   const differing = (fields: readonly string[], one: object, other: object) =>
-    fields.filter((field) => !isDeepStrictEqual(Reflect.get(one, field), Reflect.get(other, field)))
+    fields.filter(
+      (field) => !isDeepStrictEqual(withoutUris(Reflect.get(one, field)), withoutUris(Reflect.get(other, field))),
+    )
   const changed = differing(found, difference.before ?? {}, renamed(step.after))
   if (changed.length) return [{ resource, fields: changed, fault: `has another ${changed.join(', ')}` }]
   const inexact = differing(left, difference.after ?? {}, renamed(step.before))
   if (inexact.length) throw notReversible(event, `${inexact.join(', ')} would not be as before.`)
   return []
 }
+
+/** The uri of what is referred to begins with the public URL, which the operator may have changed since. */
+const withoutUris = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value ?? null), (_, part) =>
+    typeof part?.id === 'string' && /^[a-z]+_[0-9a-z]{26}$/.test(part.id) ? { ...part, uri: undefined } : part,
+  )
 
 /** The audit event of a policy that is deleted does not have its rules. */
 async function rulesInTheWay(db: DbPool, { origin }: Request, { steps }: Steps): Promise<Conflict[]> {
