@@ -24,8 +24,8 @@ const ask = (path: string, headers: Record<string, string>, init: { method?: str
 const accepting = (codings: string) => ({ 'accept-encoding': codings })
 
 test('a list is the same in every coding, and compressed only when asked for', async () => {
-  for (let n = 0; n < 10; n++) await make(admin, '/api_keys', { description: `key ${n}` })
-  const plain = await ask('/api_keys', accepting('identity'))
+  for (let n = 0; n < 10; n++) await make(admin, '/ip_policies', { description: `policy ${n}` })
+  const plain = await ask('/ip_policies', accepting('identity'))
   const text = await plain.text()
   assert.equal(plain.headers.get('content-encoding'), null)
   assert.match(plain.headers.get('vary') ?? '', /Accept-Encoding/)
@@ -37,7 +37,7 @@ test('a list is the same in every coding, and compressed only when asked for', a
     ['gzip;q=0', null],
     ['zstd', null],
   ] as const) {
-    const packed = await ask('/api_keys', accepting(accepted))
+    const packed = await ask('/ip_policies', accepting(accepted))
     assert.equal(packed.headers.get('content-encoding'), coding, accepted)
     assert.match(packed.headers.get('vary') ?? '', /Accept-Encoding/)
     assert.equal(await packed.text(), text, accepted)

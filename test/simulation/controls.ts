@@ -50,7 +50,7 @@ export const controls: Record<string, Broken> = {
   },
   'a deletion is lost that was made while its account left the cell': {
     hasMoves: true,
-    from: firstSeedWithMoves + 1_155,
+    from: firstSeedWithMoves + 1_447,
     publisher: {
       database: (database) => ({
         ...database,
@@ -60,7 +60,7 @@ export const controls: Record<string, Broken> = {
   },
   'what an account changed just before it left is not told to the cell': {
     hasMoves: true,
-    from: firstSeedWithMoves + 765,
+    from: firstSeedWithMoves + 1_450,
     publisher: {
       database: (database) => ({
         ...database,

@@ -13,7 +13,7 @@ const Cell = Closed(
     counted_nodes: Type.Unsafe<number | null>({
       type: ['integer', 'null'],
       description:
-        'By how many nodes a `rate_limit` with the scope `cell` is divided: those that were not revoked, and were not silent for an hour. Null: not counted yet.',
+        'By how many nodes a `rate_limit` with the scope `cell` is divided: those that were not revoked, and were not silent for an hour. Null: not counted yet, or only admins may know.',
     }),
   },
   { title: 'Cell' },
@@ -37,7 +37,7 @@ export const cellRoutes = [
       const cells = own.map(({ id, name }) => ({
         name,
         live_nodes: live?.filter(({ cell }) => cell === name).length ?? null,
-        counted_nodes: counted.get(id) ?? null,
+        counted_nodes: (live && counted.get(id)) ?? null,
       }))
       return { body: { cells } }
     },
