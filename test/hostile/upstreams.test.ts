@@ -163,7 +163,11 @@ test("row 9: silent names of one account do not delay another's new upstream", a
     })
     const began = performance.now()
     const served = await tcpEdgeTo(admin, `good${index}.example:${upstream.port}`)
-    assert.equal(await dial(served.port, '127.0.0.1'), 'hello')
+    // On a busy machine the name may be found a moment after the node has the change.
+    await poll(
+      () => dial(served.port, '127.0.0.1'),
+      (answer) => answer === 'hello',
+    )
     times.push(performance.now() - began)
     await pause(100)
   }
