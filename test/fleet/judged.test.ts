@@ -20,6 +20,11 @@ const canary = await waves.startNode('edge-canary', 0)
 const [alice, bob, carol, dora] = (await Promise.all(
   ['alice', 'bob', 'carol', 'dora'].map((name) => newTenant(`${name}.example`)),
 )) as [Tenant, Tenant, Tenant, Tenant]
+// A mistake that was taken back does not let the same mistake pass later.
+await alice.rule('deny', '127.0.0.0/30')
+const { body: mistaken } = await alice.client('GET', `/ip_policies/${alice.policy.id}/rules`)
+for (const { id, cidr } of mistaken.rules)
+  if (cidr === '127.0.0.0/30') assert.equal((await alice.client('DELETE', `/ip_policy_rules/${id}`)).status, 204)
 const later = await waves.startNode('edge-later', 1)
 for (const tenant of [alice, bob, carol, dora]) await answers(later, tenant, 200)
 

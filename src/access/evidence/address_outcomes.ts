@@ -155,7 +155,8 @@ type Changes = { readonly accountId: Uuid; readonly firstGeneration: number; rea
 
 /**
  * Addresses that these nodes have refused since then for the first time after they were let in, by edge or route and node.
- * Without those that a deny rule refuses which is not among the changes: it may have reached all nodes at once.
+ * Without those that a deny rule for this one address refuses which is not among the changes: it reached all nodes at once. A
+ * range does not excuse the addresses in it: it may have been a mistake that was taken back, and is made again.
  */
 export const newlyRefusedSince = (
   db: Db,
@@ -172,7 +173,7 @@ export const newlyRefusedSince = (
         and o.type = 'endpoints' and o.newly_refused_at >= ${rfc3339(since)} and o.newly_refused_by = any(${nodes}::text[])
         and o.allowed_at >= ${rfc3339(since - letInLatelyMs)}
         and not exists (
-          select from outbox c where c.account_id = o.account_id and c.denies >>= o.ip
+          select from outbox c where c.account_id = o.account_id and c.denies = o.ip::cidr
             and (c.generation < ${firstGeneration} or c.key <> all(${keys}::text[])))
       limit ${mostNewlyRefused})
     select r.target_id, e.kind <> 'tcp' as is_route, r.node, array_agg(host(r.ip) order by r.ip) as addresses, l.let_in
