@@ -1,5 +1,5 @@
 -- locks: rollouts, outbox
--- What an account is told of its rollouts: an id, and which of its changes they contain.
+-- What an account sees of its rollouts: an id, and which of its changes they contain.
 
 -- A UUIDv7 of a moment, for rows that a version writes which does not know the column.
 create function uuid_of_moment(moment timestamptz) returns uuid language sql volatile as $$

@@ -246,7 +246,7 @@ test('a file that is too large for one change set is refused before anything hap
   assert.equal((await mine(['state', 'diff', long])).code, 0)
 })
 
-test('a key without the scope for change sets is told what it takes', async () => {
+test('a key without the scope for change sets learns which scope it needs', async () => {
   const account = await here.newAccount()
   const { body: key, text: told } = await account('POST', '/api_keys', {
     owner_id: account.adminId,

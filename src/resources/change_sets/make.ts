@@ -138,7 +138,7 @@ const anyId = /\b[a-z]+_[0-9a-z]{26}\b/g
 
 /**
  * How the first change of each resource found it, and the first of each other operation on it: the event of a rule set or
- * of a module has only that. What the set itself creates gets other ids each time.
+ * of a module has only that. What the set itself creates has a new id on each run.
  */
 function foundBy(found: readonly Found[]): Base {
   const created = new Map(found.filter(({ before }) => !before).map(({ resource }, index) => [resource, `${index}`]))

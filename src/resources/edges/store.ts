@@ -198,7 +198,7 @@ export async function putModule(
   )
 }
 
-/** From now on the account's nodes are told how many they are. */
+/** From now on the account's nodes receive the number of nodes in their cell. */
 export const noteCellLimit = (tx: Db, { accountId }: Account): Promise<void> =>
   run(tx, sql`insert into accounts_with_cell_limits (account_id) values (${accountId}) on conflict do nothing`)
 

@@ -89,7 +89,7 @@ function FiringAlert({ alert, rule, names, isAdmin, onSilence }: ItemProps) {
   )
 }
 
-/** Who was told. What admins alone can read is not guessed for others. */
+/** Where it was sent. Only admins can read that, and for others nothing is guessed. */
 function Sent({ alert, rule, isAdmin }: Pick<ItemProps, 'alert' | 'rule' | 'isAdmin'>) {
   const destinations = useDestinations(isAdmin).data
   if (alert.notified_at !== null) {
