@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { joinPatiently } from '../src/commands/edge_node/join.ts'
 import { freePort } from './ports.ts'
-import { runOnExit } from './run_on_exit.ts'
+import { endWithUs } from './run_on_exit.ts'
 
 type Options = { baseUrl: string; token: string; joinToken: string; lastTcpPort: number; withExamples: boolean }
 export const devNode = 'edge-1'
@@ -56,7 +56,7 @@ export async function startDevEdge({
       GATEHOUSE_LOG_LEVEL: 'info',
     },
   })
-  runOnExit('kill "$0"', String(node.pid))
+  endWithUs(node)
   for await (const line of createInterface({ input: node.stdout })) {
     if (JSON.parse(line).msg === 'connected to NATS') break
   }

@@ -12,7 +12,7 @@ import { missingEngines, putEnginesOnPath } from './engines.ts'
 import { startJoiningNats } from './joining.ts'
 import { freePort, freePortsFrom } from './ports.ts'
 import { startPostgres } from './postgres.ts'
-import { runOnExit } from './run_on_exit.ts'
+import { endWithUs } from './run_on_exit.ts'
 import { newSuppliedDatabase, suppliedUrl } from './supplied_postgres.ts'
 
 // Our parent may be killed without notice; a new parent process is the only sign. package.json
@@ -99,7 +99,7 @@ const server = spawn(process.execPath, [command, 'serve'], {
   },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
-runOnExit('kill "$0"', String(server.pid))
+endWithUs(server)
 
 let ending = false
 let edge: DevEdge | undefined

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './ports.ts'
-import { runOnExit } from './run_on_exit.ts'
+import { endWithUs } from './run_on_exit.ts'
 
 export type LocalNats = {
   url: string
@@ -110,7 +110,7 @@ export async function startNats(
     child.once('error', () => {
       output += "nats-server cannot be started: 'npm run engines' installs it on Debian 12"
     })
-    runOnExit('kill "$0"', String(child.pid))
+    endWithUs(child)
     for (let tries = 0; !(await answers(port)); tries++) {
       if (child.exitCode !== null || tries > 200) throw new Error(`NATS did not start:\n${output}`)
       await new Promise((resolve) => setTimeout(resolve, 50))

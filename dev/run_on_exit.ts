@@ -12,3 +12,12 @@ export function runOnExit(script: string, argument: string): ChildProcess {
   shell.unref()
   return shell
 }
+
+/** Ends a child that we leave behind. Called off when the child ends first: its process id may belong to another by then. */
+export function endWithUs(child: ChildProcess, script = 'kill "$0"'): void {
+  const guard = runOnExit(script, String(child.pid))
+  child.once('exit', () => guard.kill())
+}
+
+/** For a program that has something of its own to end first. */
+export const patientEnd = 'kill "$0"; sleep 5; kill -9 "$0"'

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { freePort } from '../../dev/ports.ts'
-import { runOnExit } from '../../dev/run_on_exit.ts'
+import { endWithUs } from '../../dev/run_on_exit.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { poll } from '../harness/poll.ts'
 
@@ -19,8 +19,7 @@ export async function startDevelopmentBuild(scope: Scope, origin: string, token:
       stdio: ['ignore', 'ignore', 'inherit'],
     },
   )
-  const guard = runOnExit('kill -9 "$0"', String(child.pid))
-  child.once('exit', () => guard.kill())
+  endWithUs(child, 'kill -9 "$0"')
   scope.after(async () => {
     if (child.exitCode !== null || !child.kill()) return
     await once(child, 'exit')

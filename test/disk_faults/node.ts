@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { makeCertificate } from '../../dev/edge.ts'
 import { freePort } from '../../dev/ports.ts'
-import { runOnExit } from '../../dev/run_on_exit.ts'
+import { endWithUs, patientEnd } from '../../dev/run_on_exit.ts'
 import { type Scope, stop } from '../harness/control_plane.ts'
 import type { Installation } from '../harness/edge.ts'
 import { poll } from '../harness/poll.ts'
@@ -56,8 +56,7 @@ export async function startFaultyNode(
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     })
     child = started
-    const guard = runOnExit('kill "$0"; sleep 5; kill -9 "$0"', String(started.pid))
-    started.once('exit', () => guard.kill())
+    endWithUs(started, patientEnd)
     started.on('message', (name) => failed.set(`${name}`, (failed.get(`${name}`) ?? 0) + 1))
     started.stderr?.resume()
     const { promise, resolve } = Promise.withResolvers<boolean>()

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
 import { asAppRole } from '../../dev/app_role.ts'
-import { runOnExit } from '../../dev/run_on_exit.ts'
+import { endWithUs } from '../../dev/run_on_exit.ts'
 import { bootstrapAccount } from '../../src/commands/accounts/bootstrap.ts'
 import { type DbPool, openPool } from '../../src/db/pool.ts'
 import { createSecretsBox } from '../../src/kernel/crypto/secrets_box.ts'
@@ -130,8 +130,7 @@ async function serveProcess(env: Record<string, string>): Promise<ServeProcess> 
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   // A test file that is killed for taking too long must not leave its servers behind.
-  const guard = runOnExit('kill -9 "$0"', String(child.pid))
-  child.once('exit', () => guard.kill())
+  endWithUs(child, 'kill -9 "$0"')
   // At once: a stream would hand every line to another thread, and it is one line for each request.
   const logFile = join(testRun.folder, `serve-${child.pid}-${randomUUID()}.log`)
   const file = openSync(logFile, 'w')

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { makeCertificate } from '../../dev/edge.ts'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
 import { freePort, freePorts } from '../../dev/ports.ts'
-import { runOnExit } from '../../dev/run_on_exit.ts'
+import { endWithUs, patientEnd } from '../../dev/run_on_exit.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
 import type { Client } from './client.ts'
 import {
@@ -135,8 +135,7 @@ async function edgeProcess(env: Record<string, string>): Promise<Pick<EdgeProces
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   // As with servers: a test file that is killed must not leave it behind. It ends HAProxy first, if it still can.
-  const guard = runOnExit('kill "$0"; sleep 5; kill -9 "$0"', String(child.pid))
-  child.once('exit', () => guard.kill())
+  endWithUs(child, patientEnd)
   const file = createWriteStream(join(testRun.folder, `edge-${child.pid}.log`))
   const log: Record<string, unknown>[] = []
   await new Promise<void>((resolve, reject) => {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { freePorts } from '../../dev/ports.ts'
-import { runOnExit } from '../../dev/run_on_exit.ts'
+import { endWithUs } from '../../dev/run_on_exit.ts'
 import { newCertificate } from './certificates.ts'
 import { type Scope, stop } from './control_plane.ts'
 import { poll } from './poll.ts'
@@ -36,8 +36,7 @@ type Options = {
 
 function startProcess(program: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: 'ignore' })
-  const guard = runOnExit('kill -9 "$0"', String(child.pid))
-  child.once('exit', () => guard.kill())
+  endWithUs(child, 'kill -9 "$0"')
   return child
 }
 

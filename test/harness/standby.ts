@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { freePort } from '../../dev/ports.ts'
 import type { LocalPostgres } from '../../dev/postgres.ts'
-import { runOnExit } from '../../dev/run_on_exit.ts'
+import { endWithUs } from '../../dev/run_on_exit.ts'
 import type { Scope } from './control_plane.ts'
 import { poll } from './poll.ts'
 
@@ -45,7 +45,7 @@ export async function startStandby(scope: Scope, primary: LocalPostgres): Promis
   })
   let said = ''
   child.stderr.on('data', (text) => (said += text))
-  runOnExit('kill -9 "$0"', String(child.pid))
+  endWithUs(child, 'kill -9 "$0"')
   scope.after(async () => {
     await admin.end().catch(() => {})
     child.kill('SIGCONT')

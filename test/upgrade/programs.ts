@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { runOnExit } from '../../dev/run_on_exit.ts'
+import { endWithUs, patientEnd } from '../../dev/run_on_exit.ts'
 import { gatehouse } from '../harness/command.ts'
 import { type Scope, stop } from '../harness/control_plane.ts'
 import { program } from '../harness/program.ts'
@@ -36,8 +36,7 @@ export function versionIn(name: string, folder?: string): Version {
         env: { ...Object.fromEntries(ours), ...env },
         stdio: ['ignore', 'pipe', 'inherit'],
       })
-      const guard = runOnExit('kill "$0"; sleep 5; kill -9 "$0"', String(child.pid))
-      child.once('exit', () => guard.kill())
+      endWithUs(child, patientEnd)
       scope.after(() => stop(child))
       const file = createWriteStream(join(testRun.folder, `${command}-${name}-${child.pid}.log`))
       const log: Record<string, unknown>[] = []
