@@ -65,7 +65,9 @@ export async function startDevEdge({
   const echo = createHttpServer((request, response) =>
     response.end(`${JSON.stringify(request.headers, null, 2)}\n`),
   ).listen(0, '127.0.0.1')
-  const greeter = createTcpServer((socket) => socket.end('hello from the upstream\n')).listen(0, '127.0.0.1')
+  // A client that leaves early resets its connection, which must not end the installation.
+  const greeter = createTcpServer((socket) => socket.on('error', () => {}).end('hello from the upstream\n'))
+  greeter.listen(0, '127.0.0.1')
   await Promise.all([once(echo, 'listening'), once(greeter, 'listening')])
   const portOf = (server: { address: () => unknown }) => (server.address() as { port: number }).port
   const upstreamPort = portOf(echo)

@@ -126,6 +126,12 @@ test('npm run dev -- --json --edge --accounts 2 gives two accounts and the ports
     assert.notEqual(refused, true, `nothing listens on ${port}`)
     socket.destroy()
   }
+  // Clients that leave before they have read the example's greeting.
+  for (let client = 0; client < 100; client++) {
+    const socket = connect(last, '127.0.0.1')
+    await once(socket, 'connect')
+    socket.resetAndDestroy()
+  }
 
   const parts = [/main\.ts serve/, /main\.ts edge/, /postgres -D/, /nats-server/, /haproxy/]
   const { pidOf, assertGone } = startedBy(npm, t, parts)

@@ -14,7 +14,7 @@ import { makeConnection, makeRequests } from '../second_opinion/clients.ts'
 const installation = await startInstallation({ after })
 const edge = await installation.startEdge({ env: { GATEHOUSE_EDGE_PROXY_PROTOCOL_FROM: '127.0.0.1' } })
 const as = await installation.newAccount()
-const upstream = createServer((socket) => socket.end('ok')).listen(0, '127.0.0.1')
+const upstream = createServer((socket) => socket.on('error', () => {}).end('ok')).listen(0, '127.0.0.1')
 await once(upstream, 'listening')
 after(() => upstream.close())
 

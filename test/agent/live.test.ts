@@ -11,7 +11,7 @@ const edge = await installation.startEdge()
 let accepts = 0
 const upstream = createServer((socket) => {
   accepts++
-  socket.end('hello')
+  socket.on('error', () => {}).end('hello')
 }).listen(0, '127.0.0.1')
 await once(upstream, 'listening')
 after(() => upstream.close())

@@ -15,7 +15,7 @@ test('a failing upstream is in the API within seconds, with its reason, until it
   const ca = await authority(t)
   const expired = createTlsServer(await ca.issue('localhost', { days: -1 }), () => {})
   expired.on('tlsClientError', () => {})
-  const good = createServer((socket) => socket.end('hello'))
+  const good = createServer((socket) => socket.on('error', () => {}).end('hello'))
   for (const server of [expired, good]) {
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')

@@ -29,7 +29,7 @@ async function copyOf(url: string): Promise<string> {
 const latest = () => ({ process: processes.length - 1 })
 /** Through a process that serves now: clients only know those that existed when they were created. */
 const call = (method: string, path: string, body?: object) => clientFor(admin.token)(method, path, body, latest())
-const upstream = createServer((socket) => socket.end('hello')).listen(0, '127.0.0.1')
+const upstream = createServer((socket) => socket.on('error', () => {}).end('hello')).listen(0, '127.0.0.1')
 await once(upstream, 'listening')
 after(() => upstream.close())
 const address = `127.0.0.1:${(upstream.address() as AddressInfo).port}`

@@ -66,6 +66,7 @@ Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n`
 const serveHttp1 = (note: (request: Seen) => void) =>
   createServer((socket) => {
     let text = ''
+    socket.on('error', () => {})
     socket.on('data', (bytes) => {
       text += bytes.toString('latin1')
       for (let end = text.indexOf('\r\n\r\n'); end >= 0; end = text.indexOf('\r\n\r\n')) {
