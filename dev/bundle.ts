@@ -103,20 +103,22 @@ async function licenseIn(folder: string): Promise<string | undefined> {
   return undefined
 }
 
+const entryOf = (name: string): string => (name === 'ajv/dist/2020.js' ? join(root, 'dev/bundled_ajv.ts') : name)
+
 /** For test/harness/bundled_packages.ts. */
 async function bundlePackages(folder: string): Promise<void> {
   await build({
     root,
     configFile: false,
     logLevel: 'error',
-    ssr: { noExternal: true },
+    ssr: { noExternal: true, external: ['pg-native'] },
     build: {
       ssr: true,
       outDir: folder,
       target: 'node24',
       minify: false,
       rolldownOptions: {
-        input: Object.fromEntries([...bundledPackages].map(([name, file]) => [basename(file, '.js'), name])),
+        input: Object.fromEntries([...bundledPackages].map(([name, file]) => [basename(file, '.js'), entryOf(name)])),
         output: { entryFileNames: '[name].js', chunkFileNames: '[name]-[hash].js' },
       },
     },

@@ -28,7 +28,7 @@ before(async () => {
   const created = await admin('POST', `${https.uri}/routes?wait=applied`, route)
   assert.equal(created.headers.get('service-applied'), '1/1', created.text)
 })
-const inForce = async (answer: Promise<{ headers: Headers; text: string }>) => {
+const inForce = async (answer: Promise<{ headers: Pick<Headers, 'get'>; text: string }>) => {
   const { headers, text } = await answer
   assert.equal(headers.get('service-applied'), '1/1', `${text} ${headers.get('service-behind')}`)
 }

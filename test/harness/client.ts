@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { type AnswerHeaders, receivedHeaders } from './received_headers.ts'
 import { testRun } from './test_run.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads the fields it expects; the body was checked against openapi.json.
-export type Answer = { status: number; headers: Headers; body: any; text: string }
+export type Answer = { status: number; headers: AnswerHeaders; body: any; text: string }
 export type Options = {
   headers?: Record<string, string | undefined>
   process?: number
@@ -28,33 +29,14 @@ type Responses = Record<string, Response | { $ref: string }>
 type Operation = { operationId: string; responses: Responses; 'x-responses'?: Responses }
 type Document = {
   paths: Record<string, Record<string, Operation>>
-  components: { headers: Record<string, { required?: boolean; schema: object }>; responses: object; schemas: object }
+  components: {
+    headers: Record<string, { required?: boolean; schema: object }>
+    responses: object
+    schemas: Record<string, object>
+  }
 }
-const document: Document = responsesOf(JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')))
+const document: Document = JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8'))
 
-/** Without requests and prose, which are most of it: every test file reads it, and the validator goes through all of it. */
-function responsesOf({ paths, components: { headers, responses, schemas } }: Document): Document {
-  const described = Object.entries(paths).map(([path, operations]) => [
-    path,
-    Object.fromEntries(
-      Object.entries(operations).map(([method, operation]) => [
-        method,
-        { operationId: operation.operationId, responses: { ...operation.responses, ...operation['x-responses'] } },
-      ]),
-    ),
-  ])
-  const document = { paths: Object.fromEntries(described), components: { headers, responses, schemas } }
-  close(document)
-  return document
-}
-
-/** The document allows fields of later versions in responses. This version must not have undescribed ones. */
-function close(value: unknown): void {
-  if (value === null || typeof value !== 'object') return
-  for (const part of Object.values(value)) close(part)
-  if ('properties' in value && 'type' in value && value.type === 'object' && !('additionalProperties' in value))
-    Object.assign(value, { additionalProperties: false })
-}
 const deref = <Value extends object>(value: Value | { $ref: string }): Value =>
   '$ref' in value
     ? (value.$ref
@@ -74,8 +56,45 @@ const ajv = new Ajv2020({
   inlineRefs: false,
   code: { optimize: false },
 })
-ajv.addSchema(document, 'openapi.json')
-const validators = new Map<string, ValidateFunction>()
+const validators = new Map<object, ValidateFunction>()
+
+/** Only with the shared schemas that it refers to: to look through all of the document takes longer than most tests. */
+function validatorOf(schema: object): ValidateFunction {
+  let validate = validators.get(schema)
+  if (!validate) {
+    validate = ajv.compile(closed(schema) as object)
+    validators.set(schema, validate)
+  }
+  return validate
+}
+
+const shared = '#/components/schemas/'
+const known = new Set<string>()
+
+/**
+ * The document allows fields of later versions in responses. This version must not have undescribed ones. References are to
+ * schemas that the validator knows by their names.
+ */
+function closed(value: unknown): unknown {
+  if (value === null || typeof value !== 'object') return value
+  if (Array.isArray(value)) return value.map(closed)
+  if ('$ref' in value && typeof value.$ref === 'string') return { ...value, $ref: nameOfShared(value.$ref) }
+  const copy = Object.fromEntries(Object.entries(value).map(([name, part]) => [name, closed(part)]))
+  if ('properties' in copy && copy.type === 'object' && !('additionalProperties' in copy))
+    copy.additionalProperties = false
+  return copy
+}
+
+function nameOfShared(ref: string): string {
+  assert.ok(ref.startsWith(shared), `openapi.json refers to ${ref}, which is no shared schema`)
+  const name = `schema:${ref.slice(shared.length)}`
+  // Before what it refers to, which may be itself.
+  if (!known.has(name)) {
+    known.add(name)
+    ajv.addSchema(closed(document.components.schemas[ref.slice(shared.length)] ?? assert.fail(ref)) as object, name)
+  }
+  return name
+}
 const patterns = Object.entries(document.paths).map(([path, operations]) => ({
   path,
   operations,
@@ -100,10 +119,7 @@ function checkHeaders({ operationId }: Operation, { headers: described }: Respon
   }
 }
 
-const pointerTo = (...steps: string[]): string =>
-  `#${steps.map((step) => `/${encodeURIComponent(step.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('')}`
-
-const dryRunResult = '/components/schemas/DryRunResult'
+const dryRunResult = { $ref: `${shared}DryRunResult` }
 
 /** Every response must match openapi.json: status, headers, body and error code. */
 export function checkAgainstDocument(method: string, pathAndQuery: string, answer: Answer): void {
@@ -112,10 +128,10 @@ export function checkAgainstDocument(method: string, pathAndQuery: string, answe
   const operation = known?.operations[method.toLowerCase()]
   if (!known || !operation) return
   if (answer.status === 200 && new URLSearchParams(query).get('dry_run') === 'true') {
-    checkBody(`openapi.json#${dryRunResult}`, answer, `dry run of ${operation.operationId}`)
+    checkBody(dryRunResult, answer, `dry run of ${operation.operationId}`)
     return
   }
-  const described = operation.responses[answer.status]
+  const described = { ...operation.responses, ...operation['x-responses'] }[answer.status]
   assert.ok(
     described,
     `openapi.json does not describe status ${answer.status} of ${operation.operationId}: ${answer.text}`,
@@ -128,22 +144,13 @@ export function checkAgainstDocument(method: string, pathAndQuery: string, answe
     return
   }
   const type = answer.headers.get('content-type')?.split(';')[0] ?? 'application/json'
-  assert.ok(response.content[type], `openapi.json does not describe ${type} of ${operation.operationId}`)
-  if (type !== 'application/json') return
-  const place =
-    '$ref' in described
-      ? described.$ref
-      : pointerTo('paths', known.path, method.toLowerCase(), 'responses', String(answer.status))
-  const ref = `openapi.json${place}${pointerTo('content', 'application/json', 'schema').slice(1)}`
-  checkBody(ref, answer, operation.operationId)
+  const content = response.content[type]
+  assert.ok(content, `openapi.json does not describe ${type} of ${operation.operationId}`)
+  if (type === 'application/json') checkBody(content.schema, answer, operation.operationId)
 }
 
-function checkBody(ref: string, { status, body, text }: Answer, what: string): void {
-  let validate = validators.get(ref)
-  if (!validate) {
-    validate = ajv.compile({ $ref: ref })
-    validators.set(ref, validate)
-  }
+function checkBody(schema: object, { status, body, text }: Answer, what: string): void {
+  const validate = validatorOf(schema)
   assert.ok(validate(body), `${what} ${status} does not fit openapi.json: ${ajv.errorsText(validate.errors)}\n${text}`)
 }
 
@@ -176,9 +183,7 @@ async function exchange(
   const bytes = await (isStream(response) ? beginningOf(response) : buffer(response))
   const isPacked = bytes.length > 0 && response.headers['content-encoding'] === 'gzip'
   const body = (isPacked ? gunzipSync(bytes) : bytes).toString()
-  const received = new Headers()
-  for (const [name, values = []] of Object.entries(response.headersDistinct))
-    for (const value of values) received.append(name, value)
+  const received = receivedHeaders(response.headersDistinct)
   const isJson = received.get('content-type')?.startsWith('application/json')
   return {
     status: response.statusCode ?? 0,

@@ -236,7 +236,7 @@ const eventOf = async (admin: Client, id: string): Promise<Event> =>
   (await eventsOf(admin)).find((event) => event.id === id) ?? assert.fail(`${id} is not among the newest`)
 
 /** Undefined for a change that changed nothing. */
-async function targetBy(admin: Client, { headers }: { headers: Headers }) {
+async function targetBy(admin: Client, { headers }: { headers: Pick<Headers, 'get'> }) {
   const event = (await eventsOf(admin)).find(({ operation_id }) => operation_id === headers.get('operation-id'))
   return event && { kind: 'audit_events' as const, id: event.id }
 }
