@@ -12,12 +12,20 @@ import { isStale } from './stale.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
-/** Packages that call `require` get the module itself: that does not read its exports. */
-const httpWithoutFetch: Plugin = {
-  name: 'http-without-fetch',
-  enforce: 'pre',
-  resolveId: (id, _importer, { kind }) =>
-    id === 'node:http' && kind === 'import-statement' ? join(root, 'dev/http_without_fetch.ts') : undefined,
+/**
+ * `import` reads every export of a module of Node's, and Node loads what is behind some of them when they are read: all of
+ * `fetch` behind node:http, workers and readline behind node:fs, a comparison of texts behind node:util. This reads only
+ * what is named. Packages that call `require` get the module itself.
+ */
+const onlyNamedExports: Plugin = {
+  name: 'only-named-exports',
+  renderChunk: (code) => ({
+    code: code.replace(
+      /^import ([\w$]+|\{[^}]*\}) from "(node:[\w/]+)";$/gm,
+      (_, names: string, module) => `const ${names.replaceAll(' as ', ': ')} = process.getBuiltinModule("${module}");`,
+    ),
+    map: null,
+  }),
 }
 
 /**
@@ -56,7 +64,7 @@ export async function bundle(folder: string): Promise<void> {
     root,
     configFile: false,
     logLevel: 'error',
-    plugins: [httpWithoutFetch, plugin],
+    plugins: [onlyNamedExports, plugin],
     // pg would use compiled code of this name, which we do not install.
     ssr: { noExternal: true, external: ['pg-native'] },
     build: {
@@ -137,7 +145,7 @@ export async function ensureTestProgram(): Promise<string> {
     !(await isStale(`${testFolder}/main.js`, [
       'src/**/*.ts',
       'clients/typescript/src/*.ts',
-      'dev/{bundle*,http_without_fetch}.ts',
+      'dev/bundle*.ts',
       'openapi.json',
       'package-lock.json',
     ]))

@@ -3,20 +3,24 @@
 import type { Flag } from './flags.ts'
 import type { Operation } from './operation.ts'
 
-/** Flags are most of the file. As a text of their own they are read for the operation that was typed only. */
-type Bundled = Omit<Operation, 'flags'> & { readonly flags: string }
+/** Flags are most of the file. On a line of their own they are read for the operation that was typed only. */
+type Bundled = Omit<Operation, 'flags'>
 
 export const toBundle = (operations: readonly Operation[]): string =>
-  JSON.stringify(operations.map((operation): Bundled => ({ ...operation, flags: JSON.stringify(operation.flags) })))
+  [operations.map(({ flags: _, ...operation }): Bundled => operation), ...operations.map(({ flags }) => flags)]
+    .map((line) => JSON.stringify(line))
+    .join('\n')
 
-export const operationsIn = (text: string): Operation[] =>
-  (JSON.parse(text) as Bundled[]).map(({ flags: flagsText, ...operation }) => {
+export function operationsIn(text: string): Operation[] {
+  const [first = '', ...flagsOf] = text.split('\n')
+  return (JSON.parse(first) as Bundled[]).map((operation, index) => {
     let flags: Flag[] | undefined
-    return {
-      ...operation,
-      get flags() {
-        flags ??= JSON.parse(flagsText) as Flag[]
+    return Object.defineProperty(operation as Operation, 'flags', {
+      enumerable: true,
+      get() {
+        flags ??= JSON.parse(flagsOf[index] ?? '') as Flag[]
         return flags
       },
-    }
+    })
   })
+}

@@ -8,6 +8,6 @@ export const builtMain = join(root, 'dist/main.js')
 
 /** Call it before the tests start: a build deletes dist, so a second one at the same time would break the first. */
 export async function ensureBuilt(): Promise<void> {
-  if (await isStale('dist/main.js', ['src/**/*.ts', 'dev/{bundle,http_without_fetch}.ts', 'tsconfig.json']))
+  if (await isStale('dist/main.js', ['src/**/*.ts', 'dev/bundle.ts', 'tsconfig.json']))
     await promisify(execFile)(process.execPath, ['dev/build.ts'], { cwd: root })
 }
