@@ -24,5 +24,5 @@ export function canonicalExpiry(text: string | null | undefined): string | null 
 function sameDay(text: string, milliseconds: number): boolean {
   const offset = /([+-])(\d\d):(\d\d)$/.exec(text)
   const minutes = offset ? Number(`${offset[1]}1`) * (Number(offset[2]) * 60 + Number(offset[3])) : 0
-  return new Date(milliseconds + minutes * 60_000).toISOString().startsWith(text.slice(0, 10))
+  return new Date(milliseconds + minutes * 60_000).getUTCDate() === Number(text.slice(8, 10))
 }

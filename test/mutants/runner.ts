@@ -33,6 +33,8 @@ const switches = scope.__stryker__
 
 /** Processor time. A test that needs more makes random cases, of which a few show most. */
 const maxMs = 1_500
+/** A test that needs another process, or its end, would wait forever. */
+const longestMs = 60_000
 /** For a mutant in code that runs while a module is loaded: any test might notice it. */
 const maxMsOfAny = 150
 
@@ -77,6 +79,7 @@ class RepeatingTestRunner implements TestRunner {
         else console.log(`not repeatable: ${test.id}: ${again.status === TestStatus.Failed && again.failureMessage}`)
       } else console.log(`failed: ${test.id}: ${JSON.stringify(results[index])}`)
     writeFileSync(repeatableFile, JSON.stringify([...repeatable]))
+    forgetLoading(mutantCoverage, [...repeatable.keys()])
     return { status: DryRunStatus.Complete, tests: results.filter(({ id }) => repeatable.has(id)), mutantCoverage }
   }
 
@@ -136,7 +139,7 @@ class RepeatingTestRunner implements TestRunner {
     const result = { id, name: id, fileName }
     const timeSpentMs = () => Math.round(process.cpuUsage(began).user / 1_000)
     try {
-      await run()
+      await Promise.race([run(), failAfter(longestMs)])
       if (this.#strayError !== undefined) throw this.#strayError
       return { ...result, status: TestStatus.Success, timeSpentMs: timeSpentMs() }
     } catch (error) {
@@ -145,6 +148,19 @@ class RepeatingTestRunner implements TestRunner {
     }
   }
 }
+
+/**
+ * Code that runs both while modules are loaded and in tests is tried in the tests: each mutant of what only runs while they are
+ * loaded takes a process of its own, and all tests.
+ */
+function forgetLoading({ static: whileLoading, perTest }: MutantCoverage, tests: readonly string[]): void {
+  for (const test of tests) for (const mutant of Object.keys(perTest[test] ?? {})) delete whileLoading[mutant]
+}
+
+const failAfter = (ms: number): Promise<never> =>
+  new Promise((_, reject) => {
+    AbortSignal.timeout(ms).addEventListener('abort', () => reject(new Error(`has not ended after ${ms} ms`)))
+  })
 
 async function load(testFiles: readonly string[]): Promise<KeptTest[]> {
   const here = (file: string) => pathToFileURL(join(process.cwd(), file)).href
