@@ -35,3 +35,14 @@ test('after a failure nothing more is begun', async () => {
   for (let turn = 0; turn < 10; turn++) await soon()
   assert.ok(begun.length < 10, `${begun}`)
 })
+
+test('it rejects only after all the work it had started has finished', async () => {
+  const ended: number[] = []
+  const work = async (item: number) => {
+    for (let turn = 0; turn < item; turn++) await soon()
+    ended.push(item)
+    if (item === 1) throw new Error('no')
+  }
+  await assert.rejects(() => inParallel([1, 5, 9], 3, work), /no/)
+  assert.deepEqual(ended, [1, 5, 9])
+})

@@ -1,25 +1,26 @@
-/** Does `work` for every item, for so many at a time. The results are in the order of the items. A failure is the end. */
+/**
+ * Does `work` for every item, for so many at a time. The results are in the order of the items. After a failure nothing more
+ * begins, and it rejects when what had begun has ended: a retry must not meet leftovers of this attempt.
+ */
 export async function inParallel<Item, Result>(
   items: readonly Item[],
   width: number,
   work: (item: Item) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = []
+  const failures: unknown[] = []
   const queue = items.entries()
-  let hasFailed = false
   const worker = async () => {
     for (const [index, item] of queue) {
-      // A retry must not meet leftovers of this attempt.
-      if (hasFailed) return
-      results[index] = await work(item)
+      if (failures.length > 0) return
+      try {
+        results[index] = await work(item)
+      } catch (error) {
+        failures.push(error)
+      }
     }
   }
-  const workers = Array.from({ length: Math.min(width, items.length) }, () =>
-    worker().catch((error) => {
-      hasFailed = true
-      throw error
-    }),
-  )
-  await Promise.all(workers)
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker))
+  if (failures.length > 0) throw failures[0]
   return results
 }
