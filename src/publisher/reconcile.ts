@@ -9,7 +9,7 @@ import {
   recordKinds,
 } from '../distribution/records.ts'
 import { isGeneration, isRecordKey } from '../distribution/validate.ts'
-import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
+import { inSlices } from '../kernel/flow/in_slices.ts'
 import { firstUuidOf, type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
 import { isForged, removeGarbage } from './bucket/garbage.ts'
 import type { LiveComparison } from './bucket/live_records.ts'
@@ -31,6 +31,7 @@ import type { Compiled } from './records/compile.ts'
 const enqueuedAtOnce = 1_000
 /** Between two other things of the process: some 2 ms. */
 const lookedAtOnce = 5_000
+const comparedAtOnce = 100
 
 /**
  * Compares the bucket with the database and puts records that differ, are missing or should be gone into the outbox, to be
@@ -67,22 +68,24 @@ export async function reconcile(
   for (const kind of Object.keys(recordKinds) as RecordKind[]) {
     for await (const all of database.living(kind)) {
       signal.throwIfAborted()
-      const changed = all.filter(({ accountId }) => !heldBack.accounts.has(toId('ac', accountId)))
+      const { accounts: heldAccounts } = heldBack
+      const changed =
+        heldAccounts.size > 0 ? all.filter(({ accountId }) => !heldAccounts.has(toId('ac', accountId))) : all
       const compiled = await database.compile(changed, now, context)
       // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
-      const differing = compiled.filter(
-        ({ key, value, rules, expiring }) =>
-          !isSame(kept.get(key), { value, rules, expiring }, asItShouldBe) ||
-          counted.isSent(key, kept.get(key)?.generation ?? 0),
-      )
+      const differing: Compiled[] = []
+      await inSlices(compiled, comparedAtOnce, (one) => {
+        const found = kept.get(one.key)
+        if (!isSame(found, one, asItShouldBe) || counted.isSent(one.key, found?.generation ?? 0)) differing.push(one)
+      })
       const held = kind === 'policy' ? await policiesThatLostMost(database, differing, kept, resendBelow) : new Set()
       heldBack.policies.push(...differing.map(({ key }) => key).filter((key) => held.has(key)))
       // What cannot be compiled now stays as nodes have it.
       if (compiled.length < changed.length || held.size > 0) isEverythingSent = false
       const accounts = new Map(changed.map(({ key, accountId }) => [key, accountId]))
       const sentAgain = differing.map(({ key }) => key).filter((key) => !held.has(key))
-      countLive(counted, kept, all, sentAgain)
+      await countLive(counted, kept, all, sentAgain)
       for (const { key } of all) kept.delete(key)
       await enqueue(sentAgain.map((key) => ({ key, accountId: accounts.get(key) as Uuid })))
     }
@@ -95,7 +98,7 @@ export async function reconcile(
     .map(([key]) => key as RecordKey)
     .filter((key) => !heldBack.accounts.has(owners.get(key) as Id<'ac'>))
   const left = [...kept.keys()].map((key) => ({ key }))
-  countLive(counted, kept, left, gone)
+  await countLive(counted, kept, left, gone)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
   // Some changes that had not ended when this began may have been missed: they come under later generations.
@@ -113,17 +116,17 @@ type Options = {
 const uncounted = { isSent: () => false, found: () => {} }
 
 /** Includes those that cannot be compiled, are held back, or are of a kind that only a later version knows. */
-function countLive(
+async function countLive(
   counted: Pick<LiveComparison, 'found'>,
   kept: Kept,
   all: readonly { key: string }[],
   sentAgain: readonly string[],
-): void {
+): Promise<void> {
   const isSentAgain = new Set(sentAgain)
-  for (const { key } of all) {
+  await inSlices(all, comparedAtOnce, ({ key }) => {
     const found = kept.get(key)
     if (found && found.value !== null && !isSentAgain.has(key)) counted.found(key, found.generation)
-  }
+  })
 }
 
 type Kept = ReadonlyMap<string, Fingerprint | undefined>
@@ -139,20 +142,18 @@ async function findMissing(
   resendBelow: number,
   heldBack: HeldBack,
 ): Promise<Map<RecordKey, Id<'ac'>>> {
-  const missing = new Map<RecordKey, Fingerprint>()
-  let looked = 0
-  for (const [key, found] of kept) {
-    if (isRecordKey(key) && found && found.value !== null) missing.set(key as RecordKey, found)
-    if (++looked % lookedAtOnce === 0) await yieldToEventLoop()
-  }
-  const present = new Map<Id<'ac'>, number>()
+  const present = new Map<Uuid, number>()
   for (const kind of Object.keys(recordKinds) as RecordKind[])
     for await (const page of database.living(kind))
       for (const { key, accountId } of page) {
-        missing.delete(key)
-        const account = toId('ac', accountId)
-        present.set(account, (present.get(account) ?? 0) + 1)
+        const found = kept.get(key)
+        if (found) found.isLiving = true
+        present.set(accountId, (present.get(accountId) ?? 0) + 1)
       }
+  const missing = new Map<RecordKey, Fingerprint>()
+  await inSlices(kept, lookedAtOnce, ([key, found]) => {
+    if (found && found.value !== null && !found.isLiving && isRecordKey(key)) missing.set(key as RecordKey, found)
+  })
   if (missing.size <= mayLack.account) return new Map()
   for (const key of await database.changedSince(missing)) missing.delete(key)
   const owners = new Map<RecordKey, Id<'ac'>>()
@@ -175,7 +176,8 @@ async function findMissing(
       missing.delete(key)
       owners.delete(key)
     }
-  heldBack.accounts = accountsThatLackMost(owners.values(), present)
+  const byAccount = new Map([...present].map(([account, count]) => [toId('ac', account), count]))
+  heldBack.accounts = accountsThatLackMost(owners.values(), byAccount)
   return owners
 }
 
@@ -206,7 +208,14 @@ async function policiesThatLostMost(
 
 type Wanted = { signingKeyId: string; resendBelow: number }
 /** What a comparison needs of a record in the bucket. The value is its hash, and null where the thing is gone; `rules` is how many a policy has. */
-type Fingerprint = { signedBy: string; generation: number; value: string | null; rules?: number }
+type Fingerprint = {
+  signedBy: string
+  generation: number
+  value: string | null
+  rules?: number
+  /** The database has it, too. */
+  isLiving: boolean
+}
 
 type Contents = Pick<EdgeRecord, 'value'> & { [Beside in 'rules' | 'expiring']?: EdgeRecord[Beside] | undefined }
 const hashOf = ({ value, rules, expiring }: Contents): string | null => {
@@ -228,6 +237,7 @@ function fingerprint(text: string, key: string): Fingerprint | undefined {
       signedBy,
       generation,
       value: hashOf({ value, rules, expiring }),
+      isLiving: false,
       ...(isPolicy && { rules: rulesIn(value as PolicyRecord, rules) }),
     }
   } catch {

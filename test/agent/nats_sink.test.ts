@@ -21,7 +21,7 @@ async function start(t: TestContext) {
   const connection = await connectAsControlPlane(t, nats)
   const open = (lastWrite?: LastWrite) =>
     openNatsSink(connection, bucketServer(connection, 1), defaultChannels, lastWrite)
-  return { nats, open }
+  return { nats, open, connection }
 }
 type Sink = Awaited<ReturnType<typeof openNatsSink>>
 
@@ -83,4 +83,36 @@ test('a bucket that loses writes while it is open is noticed, also once as many 
     assert.notEqual(next.bucketCreated, sink.bucketCreated)
     assert.ok(await write(next))
   }
+})
+
+/** A bucket with many records. */
+async function largeBucket(t: TestContext) {
+  const { open, connection } = await start(t)
+  const sink = await open()
+  const keys = Array.from({ length: 2_000 }, () => `backend.${newId('bkdst')}`)
+  const records = keys.map(() => 'a record'.padEnd(1_000))
+  await sink.keep({ progress: seal({ after: 0, settled: 1 }, signer), records }, keys)
+  return { sink, connection, size: keys.length + 1 }
+}
+
+test('a large bucket is read in slices, between which everything else has its turn', async (t) => {
+  const { sink, size } = await largeBucket(t)
+  let [isOver, inTurn, most] = [false, 0, 0]
+  const turn = () => {
+    most = Math.max(most, inTurn)
+    inTurn = 0
+    if (!isOver) setImmediate(turn)
+  }
+  turn()
+  assert.equal((await sink.contents(() => inTurn++)).size, size)
+  isOver = true
+  assert.ok(most <= 100, `${most} records in one turn`)
+})
+
+test('a bucket is not taken for a smaller one when the connection ends while it is read', async (t) => {
+  const { sink, connection } = await largeBucket(t)
+  await assert.rejects(
+    sink.contents(() => void connection.close()),
+    /connection/,
+  )
 })

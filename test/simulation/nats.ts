@@ -135,18 +135,9 @@ export function createNats(scheduler: Scheduler) {
           return revision
         }),
       keys: () => call(process, () => iterate(sorted().map(([key]) => key))),
-      status: () => call(process, () => ({ values: find(name).byKey.size })),
-      watch: () =>
-        call(process, () => {
-          const all = sorted()
-          return iterate(
-            all.map(([key, { data }], index) => ({
-              key,
-              delta: all.length - 1 - index,
-              string: () => data.toString(),
-            })),
-          )
-        }),
+      async *entries() {
+        yield* await call(process, () => sorted().map(([key, { data }]) => ({ key, string: () => data.toString() })))
+      },
     }
   }
 

@@ -2,14 +2,19 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 
+/**
+ * How many entries may be on their way: they are parsed as they arrive. Without a limit, the server sends all at once, and
+ * Node reads two megabytes from a connection before it turns to another one.
+ */
+const entriesAtOnce = 400
+
 /** What the publisher does with a bucket. */
 export type Bucket = {
   get: (key: string) => Promise<{ revision: number; string: () => string } | null>
   put: (key: string, value: string | Uint8Array, options?: { previousSeq: number }) => Promise<number>
   keys: () => Promise<AsyncIterable<string>>
-  status: () => Promise<{ values: number }>
-  /** Everything in it, and then what is put: `delta` is how much was left of the first. */
-  watch: () => Promise<AsyncIterable<{ key: string; delta?: number; string: () => string }>>
+  /** Everything in it. More is asked for only once most of what came was taken. */
+  entries: () => AsyncIterable<{ key: string; string: () => string }>
 }
 export type StreamFacts = { created: string; state: { last_seq: number } }
 /** What it does with the stream behind one. */
@@ -32,7 +37,34 @@ export type BucketServer = {
 export function bucketServer(nats: NatsConnection, replicas: number): BucketServer {
   const kvm = new Kvm(jetstream(nats))
   return {
-    open: (name) => kvm.create(name, { history: 1, replicas, timeout: 10_000 }),
+    async open(name) {
+      const kv = await kvm.create(name, { history: 1, replicas, timeout: 10_000 })
+      return {
+        get: (key) => kv.get(key),
+        put: (key, value, options) => kv.put(key, value, options),
+        keys: () => kv.keys(),
+        entries: () => entriesIn(nats, name),
+      }
+    },
     streams: async () => (await jetstreamManager(nats)).streams,
+  }
+}
+
+async function* entriesIn(nats: NatsConnection, bucket: string): ReturnType<Bucket['entries']> {
+  const consumer = await jetstream(nats).consumers.get(`KV_${bucket}`, {})
+  try {
+    if ((await consumer.info(true)).num_pending === 0) return
+    const messages = await consumer.consume({
+      max_messages: entriesAtOnce,
+      threshold_messages: entriesAtOnce / 2,
+      abort_on_missing_resource: true,
+    })
+    for await (const message of messages) {
+      yield { key: message.subject.slice(`$KV.${bucket}.`.length), string: () => message.string() }
+      if (message.info.pending === 0) return
+    }
+    throw new Error(`NATS: the connection ended while the bucket ${bucket} was read`)
+  } finally {
+    await consumer.delete().catch(() => false)
   }
 }

@@ -3,6 +3,7 @@ import type { NatsConnection } from '@nats-io/transport-node'
 import { type Batch, type Channels, defaultChannels, progressKey } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
+import { yieldToEventLoop } from '../../kernel/flow/yield_to_event_loop.ts'
 import type { LastWrite } from '../database.ts'
 import { type Blobs, createBlobs } from './blobs.ts'
 import type { Bucket, BucketServer, StreamFacts, Streams } from './bucket_server.ts'
@@ -41,6 +42,9 @@ type SinkOptions = FenceOptions & {
   /** The bucket has a newer entry than the one to be put, and keeps it. */
   onNewer?: (key: string) => void
 }
+
+/** Between two other things of the process: some 2 ms. */
+const readAtOnce = 100
 
 /** For plain messages. */
 type PlainNats = Pick<NatsConnection, 'publish' | 'info'>
@@ -189,12 +193,9 @@ async function deleteIfBehind(
 
 async function readAll<Kept>(bucket: Bucket, read: (text: string, key: string) => Kept): Promise<Map<string, Kept>> {
   const found = new Map<string, Kept>()
-  // A watch of an empty bucket says nothing until something comes.
-  if ((await bucket.status()).values === 0) return found
-  const watch = await bucket.watch()
-  for await (const entry of watch) {
+  for await (const entry of bucket.entries()) {
     found.set(entry.key, read(entry.string(), entry.key))
-    if (entry.delta === 0) break
+    if (found.size % readAtOnce === 0) await yieldToEventLoop()
   }
   return found
 }
