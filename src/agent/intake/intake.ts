@@ -38,10 +38,9 @@ export const maxWaitingMessages = 10_000
  * without the narrower one beside it, an edge without the restrictions of its account.
  *
  * A message is released when it continues what was released before. What comes from the bucket is released when the
- * server has nothing more for us and a progress covers all that was read. A node without anything complete, and one that
- * reads another bucket from its beginning, also need a progress that calls this very bucket complete, because a bucket that
- * is being refilled has a progress, too; and the digest of all live records in it, because NATS may have lost some or may
- * be lying. A progress of a publisher before 0.3 has no digest: then nothing unverified may stand in the place of a record.
+ * server has nothing more for us, and a progress covers all that was read and calls this very bucket complete: one that is
+ * being refilled has a progress, too. The digest of all live records shows what NATS may have lost, or hides. A progress of
+ * a publisher before 0.3 has no digest: then nothing unverified may stand in the place of a record.
  */
 export function createIntake(start: { applied: number; complete: boolean }) {
   let { applied, complete } = start
@@ -50,7 +49,6 @@ export function createIntake(start: { applied: number; complete: boolean }) {
   let progress: Progress | undefined
   let bucket = ''
   let fromItsBeginning = true
-  let isCompared = false
   let pending: number | undefined
   let differs = false
 
@@ -79,7 +77,6 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       differs = false
       pending = undefined
       bucket = made
-      isCompared = false
       fromItsBeginning = !resumed || !complete
       staging = createStaging(fromItsBeginning)
     },
@@ -99,14 +96,12 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       progress = entry.progress ?? progress
       // A key that is written again while we read comes once, at its new place: until nothing is pending, some may be missing.
       if (pending > 0 || !progress || staging.newest() > progress.settled) return []
-      if (!isCovering(progress, { bucket, applied, fromItsBeginning, isCompared })) return []
-      const isOfThisBucket = progress.complete === bucket
-      isCompared ||= isOfThisBucket
-      differs = fromItsBeginning && isOfThisBucket && !staging.isWhole(progress.live)
-      if (fromItsBeginning && (!isOfThisBucket || differs)) return []
+      if (!isCovering(progress, bucket, applied)) return []
+      differs = fromItsBeginning && !staging.isWhole(progress.live)
+      if (differs) return []
       const released = release(staging.records(), progress, entry.read)
       const unusable = staging.unusable()
-      if (isOfThisBucket && progress.floor) released.floor = progress.floor
+      if (progress.floor) released.floor = progress.floor
       if (unusable.length > 0) released.unusable = unusable
       if (fromItsBeginning && progress.live !== undefined) released.isWhole = true
       fromItsBeginning = false
@@ -148,23 +143,12 @@ function createWaiting() {
   }
 }
 
-type Reading = {
-  bucket: string
-  applied: number
-  fromItsBeginning: boolean
-  /** The bucket was compared with the database since we opened it. */
-  isCompared: boolean
-}
-
 /** Whether nothing is missing before a progress: otherwise a node would call applied what it has never read. */
-function isCovering(progress: Progress, { bucket, applied, fromItsBeginning, isCompared }: Reading): boolean {
-  // Another bucket has taken the place of the one that was opened. It has to be read from its beginning.
-  if (progress.bucket !== undefined && progress.bucket !== bucket) return false
+function isCovering(progress: Progress, bucket: string, applied: number): boolean {
   // A bucket of the past lacks what was made since then, which would count as deleted. And a publisher that stood still may
   // put an old batch into a bucket that NATS has set back: what was deleted since then would come back.
   if (progress.settled < applied) return false
-  if (fromItsBeginning) return true
-  // A new publisher has not compared the bucket yet, and what came before its first batch may be missing there. If NATS went
-  // back to an earlier state while we were away, even a part of that batch stands before the place where we read on.
-  return progress.complete === bucket || (isCompared && progress.after <= applied)
+  // Another bucket may have taken the place of the one that was opened, and has to be read from its beginning. And a new publisher
+  // has not compared the bucket yet and knows no digest: NATS, or an intruder there, may have lost even a part of its first batch.
+  return progress.complete === bucket
 }
