@@ -59,6 +59,19 @@ test('the newest of several versions of a record counts, and one that is not new
   assert.deepEqual(found([live('a', 6)], [live('a', 4)], gone('a', 7)), [gone('a', 7)])
 })
 
+test('what is live in a state that was read whole counts, even if a later version or a deletion of it is known', () => {
+  const arriving = (known: EdgeRecord[], ...records: EdgeRecord[]) => [
+    ...newest(whole(...records), new Map(), byKey(...known)).values(),
+  ]
+  assert.deepEqual(arriving([gone('a', 5)], live('a', 3)), [live('a', 3)], 'deleted and made again, by an old version')
+  assert.deepEqual(arriving([live('a', 50)], live('a', 3)), [live('a', 3)], 'changed and changed back')
+  assert.deepEqual(arriving([live('a', 51)], live('a', 3)), [], 'changed since')
+  assert.deepEqual(arriving([live('a', 3)], live('a', 3)), [], 'known')
+  assert.deepEqual(arriving([live('a', 5)], gone('a', 3)), [], 'an old deletion')
+  const part: Released[] = [{ records: [live('a', 3)], applied: 50 }]
+  assert.deepEqual([...newest(part, new Map(), byKey(gone('a', 5)))], [], 'only a part was read')
+})
+
 test('what is unfinished stands for what is known of the same record', () => {
   const living = livingIn(byKey(live('a', 1), live('b', 2), gone('c', 3)), byKey(live('b', 4), gone('d', 5)))
   assert.deepEqual([...living], [live('a', 1), live('b', 4)])

@@ -50,17 +50,24 @@ export function plan(
   return planned
 }
 
-/** Records that have arrived or are unfinished, each once, and only if newer than the known one. */
+/**
+ * Records that have arrived or are unfinished, each once, and only if newer than the known one. What is live in a state that was
+ * read whole counts even so: an old version may have been put back that says what the database says now, and was signed for.
+ */
 export function newest(
   released: readonly Released[],
   unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
   known: ReadonlyMap<RecordKey, EdgeRecord>,
 ): Map<RecordKey, EdgeRecord> {
   const found = new Map(unfinished)
-  for (const record of released.flatMap(({ records }) => records)) {
-    const before = found.get(record.key) ?? known.get(record.key)
-    if (!before || record.generation > before.generation) found.set(record.key, record)
-  }
+  for (const { records, isWhole, applied } of released)
+    for (const record of records) {
+      const { key, generation, value } = record
+      const before = found.get(key) ?? known.get(key)
+      const isNewer = !before || generation > before.generation
+      const isPutBack = isWhole && value !== null && generation !== before?.generation
+      if (isNewer || (isPutBack && before.generation <= applied)) found.set(key, record)
+    }
   return found
 }
 

@@ -56,3 +56,22 @@ test('without a digest nothing is compared, and what arrived meanwhile counts la
   arrived?.()
   assert.ok(arrived && expectAfter(arrivals, [], digestOf(['a', 1], ['b', 2], ['c', 2])))
 })
+
+test('a state that was read whole stands for what is newer than something in it, and not for what came after it', () => {
+  known.clear()
+  apply('a', 5, false)
+  apply('b', 6)
+  const arrivals = createArrivals(known)
+  // Refused by the proxy, one before that state and one after it.
+  expectAfter(arrivals, [record('c', 7), record('d', 12)])?.()
+  const state = [record('a', 3), record('b', 6)]
+  const arriving = new Map([[keyOf('a'), record('a', 3)]])
+  const taken = arrivals.expect(
+    [{ records: state, applied: 9, isWhole: true, live: 'compared by the intake' }],
+    arriving,
+    0,
+  )
+  apply('a', 3)
+  taken?.()
+  assert.ok(taken && expectAfter(arrivals, [], digestOf(['a', 3], ['b', 6], ['d', 12])))
+})

@@ -49,6 +49,13 @@ export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
     ): (() => void) | undefined {
       const unusable = released.flatMap((each) => each.unusable ?? [])
       const signed = [...[...arriving.values()].map(signedOf), ...unusable]
+      const whole = released.findLast(({ isWhole }) => isWhole)
+      // The intake has compared it. It stands for everything up to there, even for what is newer than something in it.
+      if (whole)
+        return () => {
+          for (const [key, { generation }] of unapplied) if (generation <= whole.applied) unapplied.delete(key)
+          arrived(signed, undefined)
+        }
       const digest = digestAfter(released, reached)
       const next = digest === undefined && live === undefined ? undefined : setWith(signed)
       if (digest === undefined || next?.digest() === digest) return () => arrived(signed, next)
@@ -71,9 +78,9 @@ export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   }
 }
 
-/** Digest of the state that these lead to. State read from the beginning was compared by the intake. */
+/** Digest of the state that these lead to. */
 function digestAfter(released: readonly Released[], reached: number): string | undefined {
   const last = released.at(-1)
-  if (!last || last.applied < reached || released.some(({ isWhole }) => isWhole)) return undefined
+  if (!last || last.applied < reached) return undefined
   return last.live
 }
