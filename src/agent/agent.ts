@@ -137,6 +137,6 @@ function sayWaiting(log: Log, { staged, pending, differs }: Reading): void {
         ? 'not ready: waiting for the first complete read, and the NATS bucket is not reachable yet. HTTPS requests get 503, TCP connections are closed'
         : pending > 0
           ? 'not ready: reading the NATS bucket for the first time. HTTPS requests get 503, TCP connections are closed'
-          : 'not ready: read the whole NATS bucket, but the control plane has not marked it complete. Check that it is running this version. HTTPS requests get 503, TCP connections are closed',
+          : 'not ready: read the whole NATS bucket, but the control plane has not marked it complete. Check that it is running this version, and that no rollout is halted. HTTPS requests get 503, TCP connections are closed',
   )
 }

@@ -19,8 +19,8 @@ import type { Compiled } from './records/compile.ts'
 import { createPolicyVersions } from './records/policy_versions.ts'
 import { CannotSign } from './signing_keys.ts'
 import { createWake } from './wake.ts'
-import { openFirstWave } from './waves/hold.ts'
-import { viewOfWave } from './waves/view.ts'
+import { noAccount, openFirstWave } from './waves/hold.ts'
+import { viewOfWave, watchLost } from './waves/view.ts'
 import { openWithheld } from './withheld.ts'
 
 export type PublisherMetrics = {
@@ -190,9 +190,6 @@ type WaveParts = Omit<Parts, 'channels' | 'suspicions'> & {
   wave: number | undefined
 }
 
-/** Nodes keep what the bucket lacks, as long as nothing says that it does not exist. */
-const keepingAll: Partial<Progress> = { floor: 0, live: undefined }
-
 async function openSink({ database, channels, nats, buckets, log }: WaveParts, locked: LockedDatabase) {
   const { cursor, created, revision } = await locked.state()
   const onNewer = (key: string) => log.warn({ key }, newerInBucket)
@@ -224,9 +221,9 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   let sentAt = timing.elapsed()
   let busyAt = sentAt
   let lastExpiry = timing.now()
-  const { trustedKeys } = tables
+  const lost = watchLost(tables, wave)
   const isWritten = () => waitUntilWritten(bucketWriter, timing, until)
-  const first = wave === 0 ? await openFirstWave({ locked, natsSink, trustedKeys, isWritten, timing }) : undefined
+  const first = wave === 0 ? await openFirstWave({ locked, tables, natsSink, cursor, isWritten, timing }) : undefined
   /** The first of several waves assigns what it is about to send to rollouts. */
   const databaseFor = (batch: Rows & { after: number }): PublisherDatabase =>
     first ? viewOfWave({ ...ofWave, hold: (...found) => first.hold(batch, ...found) }) : database
@@ -245,6 +242,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
       const { rows, settled } = batch ?? { rows: [], settled: read }
       const isDue =
         reconciler.needsAnnouncement(signer.keyId, settled) ||
+        (await lost.isOver()) ||
         (settled > sent && timing.elapsed() - sentAt >= tellOfOthersEveryMs)
       if (batch || isDue || reconciler.isBusy()) busyAt = timing.elapsed()
       if (!batch && !isDue) {
@@ -260,8 +258,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
       if (compiled.length === 0 && unavailable.size === 0 && !isDue) continue
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       noteSent([live.sent, first?.sent.note], compiled, rows)
-      const complete = reconciler.completeAt(signer.keyId, settled)
-      if (wave !== undefined && (await tables.held(wave, [])).hasLost) Object.assign(complete, keepingAll)
+      const complete = await lost.orComplete(reconciler.completeAt(signer.keyId, settled))
       const progress = { after: sent, settled, bucket: natsSink.bucketCreated, ...complete }
       const sealed = sealBatch(compiled, rows, progress, signer)
       natsSink.announce(sealed)
@@ -328,7 +325,11 @@ async function nextBatch(
   const latest = new Map<RecordKey, OutboxRow>()
   for (const row of rows) {
     const keys = isPlacementKey(row.key) ? await database.recordsOf(row.account_id, after) : [row.key]
-    for (const key of keys) latest.set(key, { ...row, key })
+    for (const key of keys) {
+      // What a comparison found to be gone has no account, and an account may have deleted it just before.
+      const account_id = row.account_id === noAccount ? (latest.get(key)?.account_id ?? noAccount) : row.account_id
+      latest.set(key, { ...row, key, account_id })
+    }
   }
   return { rows: [...latest.values()], settled: reached }
 }

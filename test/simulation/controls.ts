@@ -1,6 +1,7 @@
 import { ContentFault } from '../../src/agent/disk/policy_files.ts'
 import type { Progress } from '../../src/distribution/channels.ts'
 import type { LockedDatabase, PublisherDatabase } from '../../src/publisher/database.ts'
+import { noAccount } from '../../src/publisher/waves/hold.ts'
 import { type Broken, firstSeedWithMoves, firstSeedWithWaves, live } from './history_of_seed.ts'
 
 /** A progress without what later versions added. */
@@ -42,6 +43,24 @@ export const controls: Record<string, Broken> = {
           agent.entry({ ...entry, ...(progress && { progress }) })
         },
       }),
+    },
+  },
+  'a change reaches all waves at once because a comparison found the same': {
+    hasWaves: true,
+    from: firstSeedWithWaves + 101_259,
+    publisher: {
+      database: withLocked((locked) =>
+        inEachWave(locked, {
+          async outboxAfter(generation, limit) {
+            const { rows, settled } = await locked.outboxAfter(generation, limit)
+            const compared = new Set(rows.filter((row) => row.account_id === noAccount).map(({ key }) => key))
+            return {
+              rows: rows.map((row) => (compared.has(row.key) ? { ...row, account_id: noAccount } : row)),
+              settled,
+            }
+          },
+        }),
+      ),
     },
   },
   'what an account had stays in a cell that it has left': {

@@ -194,14 +194,21 @@ async function recover(
   // What NATS had lost when it changed is known again once everything is released.
   await comeRight(() => waves > 1 && postgres.hasLostPrevious())
   if (waves === 1) return
+  const releaseAll = (): void => {
+    for (const { id, reached } of postgres.rollouts()) postgres.release(id, reached < 0 ? 0 : waves - 1, true)
+  }
   const end = scheduler.now() + 60_000
   while (postgres.rollouts().length > 0) {
     if (scheduler.now() > end) throw new Violation('rollouts cannot be released')
-    for (const { id, reached } of postgres.rollouts()) postgres.release(id, reached < 0 ? 0 : waves - 1, true)
+    releaseAll()
     const until = scheduler.now() + 1_000
     while (await step(until));
   }
-  await comeRight()
+  // What was not sent yet makes rollouts even now.
+  await comeRight(() => {
+    releaseAll()
+    return false
+  })
 }
 
 function faultIn(nodes: readonly Node[], settled: number, histories: readonly History[]): string | undefined {

@@ -33,7 +33,7 @@ test(`nothing goes wrong in ${printed(seedsWithWaves)} histories in which rollou
 test('nothing goes wrong any more in histories that found a defect', async () => {
   const found = [
     283, 373, 434, 569, 628, 1_152, 100_670, 201_275, 201_627, 300_608, 406_587, 503_341, 1_106_101, 2_000_053,
-    2_000_157,
+    2_000_157, 2_100_082, 2_100_304, 2_101_935, 2_101_983, 2_103_165, 2_504_842, 2_507_588,
   ]
   for (const seed of found) await assertRight(seed)
 })

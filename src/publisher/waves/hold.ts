@@ -4,7 +4,7 @@ import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import { firstUuidOf, type Uuid } from '../../kernel/ids.ts'
 import type { Timing } from '../../kernel/timing.ts'
 import type { NatsSink } from '../bucket/nats_sink.ts'
-import type { LockedDatabase } from '../database.ts'
+import type { LockedDatabase, PublisherDatabase } from '../database.ts'
 import type { Changed } from '../records/changed.ts'
 import { type Contents, joinRollouts, type Previous, type Unassigned } from './rollout.ts'
 import { openSentGenerations, type SentGenerations } from './sent_generations.ts'
@@ -12,14 +12,16 @@ import { openSentGenerations, type SentGenerations } from './sent_generations.ts
 type Parts = {
   locked: Pick<LockedDatabase, 'unassigned' | 'hold'>
   natsSink: Pick<NatsSink, 'contents' | 'stored' | 'storedBlob' | 'confirmIntact'>
-  trustedKeys: () => Promise<TrustedKeys>
+  tables: Pick<PublisherDatabase, 'trustedKeys' | 'resendBelow'>
   /** Resolves when the bucket has everything that was sent. */
   isWritten: () => Promise<void>
+  /** Up to where the bucket once had everything. */
+  cursor: number
   timing: Pick<Timing, 'elapsed'>
 }
 
 /** Accounts of nodes' keys, and of what a comparison found to be gone, are no accounts. */
-const noAccount: Uuid = firstUuidOf(0)
+export const noAccount: Uuid = firstUuidOf(0)
 
 /** Many small refusals are a large one. */
 const [harmlessAtMost, harmlessWithinMs] = [20, 10 * 60_000]
@@ -55,7 +57,10 @@ function createHarmlessBudget(timing: Parts['timing']) {
 
 /** What the first of several waves needs beside the others. */
 export async function openFirstWave(parts: Parts) {
-  const sent = await openSentGenerations(parts.natsSink, await parts.trustedKeys())
+  const { natsSink, tables, cursor } = parts
+  // A bucket with less is of the past, and one with what was sent before a restore is of a database that is no more.
+  const least = Math.max(cursor, await tables.resendBelow())
+  const sent = await openSentGenerations(natsSink, await tables.trustedKeys(), least)
   return { sent, hold: createHolding(parts, sent) }
 }
 
@@ -63,13 +68,13 @@ export async function openFirstWave(parts: Parts) {
  * Assigns changes to rollouts, with what the first wave had before, as its bucket says. In the database before any node
  * hears of the change, and once only: afterwards the bucket has the change.
  */
-function createHolding({ locked, natsSink, trustedKeys, isWritten, timing }: Parts, sent: SentGenerations) {
+function createHolding({ locked, natsSink, tables, isWritten, timing }: Parts, sent: SentGenerations) {
   const harmless = createHarmlessBudget(timing)
   async function previousOf(keys: readonly RecordKey[]): Promise<Map<RecordKey, Previous>> {
     const found = new Map<RecordKey, Previous>()
     if (keys.length === 0) return found
     await isWritten()
-    const trusted = await trustedKeys()
+    const trusted = await tables.trustedKeys()
     await inParallel(keys, 32, async (key) => {
       found.set(key, await contentsOf(await natsSink.stored(key), key, trusted))
     })

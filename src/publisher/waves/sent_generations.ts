@@ -1,5 +1,6 @@
-import { progressKey } from '../../distribution/channels.ts'
+import { type Progress, progressKey } from '../../distribution/channels.ts'
 import { createLiveSet } from '../../distribution/live_set.ts'
+import type { EdgeRecord } from '../../distribution/records.ts'
 import { open, type TrustedKeys } from '../../distribution/signature.ts'
 import type { NatsSink } from '../bucket/nats_sink.ts'
 
@@ -16,17 +17,20 @@ export type SentGenerations = {
   complete: (live: () => Iterable<[string, number]>) => void
 }
 
-/** Begins with the bucket as another process has left it, if it is as the signed progress says. */
+/**
+ * Begins with the bucket as another process has left it, if it is as a signed progress says that is not older than `least`.
+ */
 export async function openSentGenerations(
   natsSink: Pick<NatsSink, 'contents'>,
   trusted: TrustedKeys,
+  least: number,
 ): Promise<SentGenerations> {
   let digest: string | undefined
   const found = await natsSink.contents((text, key) => {
     const opened = open(text, trusted)
     if ('fault' in opened) return undefined
-    const { generation, value, live } = opened.payload as { generation?: number; value?: unknown; live?: string }
-    if (key === progressKey) digest = live
+    const { generation, value, live, settled = 0 } = opened.payload as Partial<Progress & EdgeRecord>
+    if (key === progressKey && settled >= least) digest = live
     return value === null ? undefined : generation
   })
   found.delete(progressKey)

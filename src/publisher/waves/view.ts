@@ -49,6 +49,23 @@ export function viewOfWave({ database, wave, timing, signal, hold }: Parts): Pub
   }
 }
 
+/**
+ * While it is unknown what the wave is to have of some record, nodes keep what the bucket lacks, as long as nothing says that it
+ * does not exist, and one that has nothing yet waits.
+ */
+export function watchLost(database: Pick<PublisherDatabase, 'held'>, wave: number | undefined) {
+  let isSaid = false
+  const hasLost = async () => wave !== undefined && (await database.held(wave, [])).hasLost
+  return {
+    /** Nodes have to hear again that the bucket is complete. */
+    isOver: async (): Promise<boolean> => isSaid && !(await hasLost()),
+    async orComplete<Complete>(complete: Complete): Promise<Complete | { floor: number }> {
+      isSaid = await hasLost()
+      return isSaid ? { floor: 0 } : complete
+    },
+  }
+}
+
 function overlaid(
   compiled: readonly Compiled[],
   held: Awaited<ReturnType<PublisherDatabase['held']>>['held'],
