@@ -29,6 +29,8 @@ export async function openBucketApi(
   )
   const options = { checkAPI: false, timeout, ...(isShared ? {} : { apiPrefix }) }
   const { streams, direct } = await jetstreamManager(nats, options)
+  // It may be offered later: a leaf server without its link has no responder for the prefix either.
+  if (isShared) await streams.info(`KV_${records}`)
   return { streams, direct, isShared }
 }
 

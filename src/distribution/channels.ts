@@ -52,7 +52,9 @@ export function senderOf(subject: string): { cell: string; node: string } {
 export const progressKey = 'progress'
 /** Answered with a new NATS user JWT, for a node that has joined. */
 export const renewalSubject = (node: string): string => `gatehouse.renewals.${node}`
-export const allRenewalsSubject = 'gatehouse.renewals.*'
+/** The same on its way through the account of its cell: a leaf server asks for nodes of that cell only. */
+export const linkedRenewalSubject = (cell: string, node: string): string => `gatehouse.cell.${cell}.renewals.${node}`
+export const allRenewals = fromAllNodes('renewals')
 /** Sent after committing a change, so that publishers need not wait for their next poll. */
 export const wakeSubject = 'gatehouse.wake'
 

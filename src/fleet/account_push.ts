@@ -2,6 +2,8 @@ import type { NatsConnection } from '@nats-io/transport-node'
 import type { DbPool } from '../db/pool.ts'
 import type { Clock } from '../kernel/clock.ts'
 import { inParallel } from '../kernel/flow/in_parallel.ts'
+import { cellAccounts } from './cell_accounts.ts'
+import { cellAccountJwt } from './leaf_links.ts'
 import { closedAccountJwt, controlAccountJwt, type NatsOperator, nodeAccountJwt } from './nats_accounts.ts'
 import { fleetVersion, nodesForNats } from './node_store.ts'
 
@@ -42,9 +44,14 @@ export function createAccountPush(db: DbPool, clock: Clock) {
       const version = await fleetVersion(db)
       if (version === pushedVersion) return true
       await push(system, operator.keys.control.publicKey, 'open', () => controlAccountJwt(operator, clock()))
+      // Before the nodes, which import from them.
+      for (const { account, cell } of await cellAccounts(db))
+        await (cell === null
+          ? push(system, account, 'closed', () => closedAccountJwt(operator, { account, name: 'closed' }, clock()))
+          : push(system, account, 'open', () => cellAccountJwt(operator, { account, name: cell }, clock())))
       await inParallel(await nodesForNats(db), pushedAtOnce, (node) =>
         node.revokedAt === null
-          ? push(system, node.account, 'open', () => nodeAccountJwt(operator, node, clock()))
+          ? push(system, node.account, `open ${node.cellAccount}`, () => nodeAccountJwt(operator, node, clock()))
           : push(system, node.account, 'closed', () => closedAccountJwt(operator, node, clock())),
       )
       if (losses !== lossesBefore) return false

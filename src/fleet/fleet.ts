@@ -1,11 +1,18 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { DbPool } from '../db/pool.ts'
-import { allRenewalsSubject } from '../distribution/channels.ts'
+import { allRenewals, renewalSubject, senderOf } from '../distribution/channels.ts'
 import { connectNats, type NatsCredentials } from '../distribution/nats_connection.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { createAccountPush, pushAccount } from './account_push.ts'
-import { accountPusher, controlPlaneUser, type NatsOperator, nodeAccountJwt, nodeUserJwt } from './nats_accounts.ts'
+import {
+  accountPusher,
+  controlPlaneUser,
+  type NatsNode,
+  type NatsOperator,
+  nodeAccountJwt,
+  nodeUserJwt,
+} from './nats_accounts.ts'
 import { type FleetNode, findFleetNode } from './node_store.ts'
 import { loadNatsOperator } from './operator_store.ts'
 
@@ -33,7 +40,7 @@ export type Fleet = {
    * Resolves when NATS lets the node connect; to false when NATS still has its users in a configuration file, and cannot
    * know of the node before that changes. Throws when NATS does not answer.
    */
-  readonly admit: (node: Pick<FleetNode, 'name' | 'cell' | 'wave' | 'account'>) => Promise<boolean>
+  readonly admit: (node: NatsNode) => Promise<boolean>
   /** Answers nodes that ask for a new JWT, on the connection of the control plane. */
   readonly listen: (control: NatsConnection, isConnected: () => boolean) => void
   readonly stop: () => Promise<void>
@@ -114,17 +121,21 @@ function answerRenewals(
   { db, onError }: Pick<Parts, 'db' | 'onError'>,
   sign: (node: FleetNode) => string | undefined,
 ): void {
-  connection.subscribe(allRenewalsSubject, {
-    queue: 'gatehouse',
-    callback(error, message) {
-      if (error) return
-      findFleetNode(db, message.subject.split('.').at(-1) ?? '').then(
-        (node) => {
-          const jwt = node && sign(node)
-          if (jwt) message.respond(jwt)
-        },
-        (failure) => onError(failure, 'cannot renew the NATS credentials of an edge node; it will ask again'),
-      )
-    },
-  })
+  for (const subject of allRenewals)
+    connection.subscribe(subject, {
+      queue: 'gatehouse',
+      callback(error, message) {
+        if (error) return
+        const { cell, node: name } = senderOf(message.subject)
+        findFleetNode(db, name).then(
+          (node) => {
+            // Through the account of a cell, a leaf server asks under any name.
+            const mayAsk = message.subject === renewalSubject(name) || node?.cell === cell
+            const jwt = node && mayAsk && sign(node)
+            if (jwt) message.respond(jwt)
+          },
+          (failure) => onError(failure, 'cannot renew the NATS credentials of an edge node; it will ask again'),
+        )
+      },
+    })
 }

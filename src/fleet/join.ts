@@ -37,7 +37,10 @@ export type Joining = {
   readonly nodeKey: string
   readonly sourceIp: string | undefined
 }
-export type JoinedNode = Pick<FleetNode, 'name' | 'cell' | 'wave' | 'account' | 'user'>
+export type JoinedNode = Pick<FleetNode, 'name' | 'cell' | 'cellAccount' | 'wave' | 'account' | 'user'> & {
+  /** Where it reaches NATS, unless that is where all others do. */
+  readonly leafServers: readonly string[] | null
+}
 type Refused = 'unknown' | 'expired' | 'used' | 'name taken'
 
 /**
@@ -55,15 +58,19 @@ export async function joinFleet(
     if (!found) return 'unknown'
     const name = found.name ?? joining.name
     if (found.usedBy !== null) {
-      const again = await sameNode(tx, found.usedBy, { ...joining, name })
-      if (again) await admit(again)
-      return again ?? 'used'
+      const same = await sameNode(tx, found.usedBy, { ...joining, name })
+      if (!same) return 'used'
+      const again = { ...same, leafServers: found.leafServers }
+      await admit(again)
+      return again
     }
     if (found.isExpired) return 'expired'
     const node = {
       name,
       cell: found.cell.name,
       cellId: found.cell.id,
+      cellAccount: found.cellAccount,
+      leafServers: found.leafServers,
       wave: found.wave,
       account: newNatsKey('account').publicKey,
       user: joining.user,
@@ -101,7 +108,7 @@ async function mayNoteUnknown(db: DbPool): Promise<boolean> {
   return !latest.some(({ at, detail }) => detail === `${refusedToken}unknown` && Date.parse(at) > Date.now() - hourMs)
 }
 
-async function sameNode(tx: Db, account: string, { name, user, nodeKey }: Joining): Promise<JoinedNode | undefined> {
+async function sameNode(tx: Db, account: string, { name, user, nodeKey }: Joining): Promise<FleetNode | undefined> {
   const node = await findFleetNode(tx, name)
   const isSame = node?.account === account && node.user === user && node.nodeKey === nodeKey
   return isSame ? node : undefined

@@ -86,7 +86,7 @@ async function answer(
     cell: node.cell,
     wave: node.wave,
     nats_jwt: operator && nodeUserJwt(operator, node, service.clock()),
-    nats_servers: natsServers,
+    nats_servers: node.leafServers ?? natsServers,
     nats_ca_pem: natsCa,
     trusted_keys: (await listSigningKeys(service.db)).map(({ public_key }) => public_key),
     emergency_keys: emergencyKeys,

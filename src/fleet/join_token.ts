@@ -27,7 +27,15 @@ export const insertJoinToken = (db: Db, token: string, { cell, wave, name, lifeS
     values (${hashed(token)}, ${name}, ${cell.id}, ${wave}, now() + ${lifeSeconds} * interval '1 second')`,
   )
 
-export type JoinToken = { name: string | null; cell: Cell; wave: number; usedBy: string | null; isExpired: boolean }
+export type JoinToken = {
+  name: string | null
+  cell: Cell
+  cellAccount: string | null
+  leafServers: string[] | null
+  wave: number
+  usedBy: string | null
+  isExpired: boolean
+}
 
 /** Holds the token until the transaction ends: of two nodes with one token, the second sees what became of it. */
 export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | undefined> {
@@ -35,20 +43,26 @@ export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | 
     name: string | null
     cell_id: number
     cell: string
+    cell_account: string | null
+    leaf_servers: string[] | null
     wave: number
     used_by: string | null
     expired: boolean
   }>(
     tx,
     sql`
-    select t.name, t.cell_id, c.name as cell, t.wave, t.used_by, t.expires_at <= clock_timestamp() as expired
+    select t.name, t.cell_id, c.name as cell, a.account as cell_account, a.servers as leaf_servers, t.wave, t.used_by,
+      t.expires_at <= clock_timestamp() as expired
     from join_tokens t join cells c on c.id = t.cell_id
+      left join cell_accounts a on a.cell_id = c.id
     where t.token_hash = ${hashed(token)} for update of t`,
   )
   return (
     row && {
       name: row.name,
       cell: { id: row.cell_id, name: row.cell },
+      cellAccount: row.cell_account,
+      leafServers: row.leaf_servers,
       wave: row.wave,
       usedBy: row.used_by,
       isExpired: row.expired,

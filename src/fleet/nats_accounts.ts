@@ -1,11 +1,13 @@
 import {
-  allRenewalsSubject,
+  allRenewals,
   allReports,
   allRequests,
   allTails,
   apiPrefix,
+  type Channels,
   channelsOf,
   defaultChannels,
+  linkedRenewalSubject,
   renewalSubject,
 } from '../distribution/channels.ts'
 import type { NatsCredentials } from '../distribution/nats_connection.ts'
@@ -34,6 +36,8 @@ export type NatsNode = {
   readonly cell: string
   readonly wave: number
   readonly account: string
+  /** The account of its cell, if leaf servers link to that. */
+  readonly cellAccount: string | null
 }
 
 export function newNatsOperator(now: number): { operator: NatsOperator; rootSeed: string } {
@@ -54,7 +58,16 @@ export function newNatsOperator(now: number): { operator: NatsOperator; rootSeed
 }
 
 /** All of them are needed: NATS accepts an account with fewer, and then refuses every connection to it. */
-const unlimited = { subs: -1, data: -1, payload: -1, imports: -1, exports: -1, wildcards: true, conn: -1, leaf: -1 }
+export const unlimited = {
+  subs: -1,
+  data: -1,
+  payload: -1,
+  imports: -1,
+  exports: -1,
+  wildcards: true,
+  conn: -1,
+  leaf: -1,
+}
 const jetStream = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
 /**
  * A node has one connection. After a crash NATS may count the former one for minutes, and a restart adds another. A stolen
@@ -62,7 +75,7 @@ const jetStream = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1
  */
 const nodeLimits = { ...unlimited, conn: 16, leaf: 0, subs: 1_000 }
 
-type AccountClaims = {
+export type AccountClaims = {
   limits: object
   exports?: object[]
   imports?: object[]
@@ -70,7 +83,7 @@ type AccountClaims = {
   revocations?: object
 }
 
-const accountJwt = ({ keys }: NatsOperator, account: string, name: string, claims: AccountClaims, now: number) =>
+export const accountJwt = ({ keys }: NatsOperator, account: string, name: string, claims: AccountClaims, now: number) =>
   signNatsJwt(keys.operator.seed, { subject: account, name, nats: { type: 'account', ...claims }, now })
 
 export const systemAccountJwt = (operator: NatsOperator, now: number): string =>
@@ -83,7 +96,7 @@ const services = [
   ...allReports,
   ...allRequests,
   ...allTails,
-  allRenewalsSubject,
+  ...allRenewals,
 ]
 /** What nodes may listen to. An account that imports only those of its cell and wave does not get the others. */
 const streams = [
@@ -101,44 +114,54 @@ export const controlAccountJwt = (operator: NatsOperator, now: number): string =
       limits: { ...unlimited, ...jetStream },
       exports: [
         ...services.map((subject) => ({ name: subject, subject, type: 'service' })),
-        {
-          name: 'direct gets',
-          subject: '$JS.API.DIRECT.GET.*',
-          type: 'service',
-          response_type: 'Stream',
-          response_threshold: 10_000_000_000,
-        },
+        directGets('$JS.API.DIRECT.GET.*'),
         ...streams.map((subject) => ({ name: subject, subject, type: 'stream' })),
       ],
     },
     now,
   )
 
-/** Exactly what the node may reach, its cell, wave and name spelled out. Answers go no further than its account (ADR 0084). */
-function importsOf({ keys }: NatsOperator, { name: node, cell, wave }: NatsNode): object[] {
-  const from = keys.control.publicKey
-  const service = (subject: string, local_subject?: string) => ({
-    name: subject,
-    type: 'service',
-    account: from,
-    subject,
-    ...(local_subject && { local_subject }),
-  })
-  const api = (call: string) => service(`$JS.API.${call}`, `${apiPrefix}.${call}`)
+export const imported = (type: 'service' | 'stream', account: string, subject: string, local_subject?: string) => ({
+  ...{ name: subject, type, account, subject },
+  ...(local_subject && { local_subject }),
+})
+
+/** Answered with as many messages as there are entries. */
+export const directGets = (subject: string) => ({
+  ...{ name: 'direct gets', subject, type: 'service' },
+  ...{ response_type: 'Stream', response_threshold: 10_000_000_000 },
+})
+
+/** The calls with which the buckets of a wave are read. */
+export const bucketCalls = ({ records, blobs }: Pick<Channels, 'records' | 'blobs'>): string[] => [
+  ...[records, blobs].flatMap((bucket) => [`STREAM.INFO.KV_${bucket}`, `STREAM.MSG.GET.KV_${bucket}`]),
+  `DIRECT.GET.KV_${records}`,
+]
+
+/**
+ * Exactly what the node may reach, its cell, wave and name spelled out. Answers go no further than its account (ADR 0084).
+ * With an account of its cell, it asks and reports through that, because only that reaches past a leaf server. It hears both:
+ * one is silent at a leaf server, and the other one everywhere else.
+ */
+function importsOf({ keys }: NatsOperator, { name, cell, wave, cellAccount }: NatsNode): object[] {
+  const control = keys.control.publicKey
   const channels = channelsOf(cell, wave)
-  const [records, blobs] = [`KV_${channels.records}`, `KV_${channels.blobs}`]
+  const own = [channels.reports, channels.requests, channels.tail].map((subjectOf) => subjectOf(name))
+  const renewal = renewalSubject(name)
+  const api = (call: string) => `${apiPrefix}.${call}`
   return [
-    ...[channels.reports, channels.requests, channels.tail, renewalSubject].map((subjectOf) =>
-      service(subjectOf(node)),
+    ...own.map((subject) => imported('service', cellAccount ?? control, subject)),
+    cellAccount
+      ? imported('service', cellAccount, linkedRenewalSubject(cell, name), renewal)
+      : imported('service', control, renewal),
+    ...bucketCalls(channels).map((call) =>
+      cellAccount
+        ? imported('service', cellAccount, api(call))
+        : imported('service', control, `$JS.API.${call}`, api(call)),
     ),
-    ...[records, blobs].flatMap((stream) => [api(`STREAM.INFO.${stream}`), api(`STREAM.MSG.GET.${stream}`)]),
-    api(`DIRECT.GET.${records}`),
-    ...[channels.batches, channels.watches].map((subject) => ({
-      name: subject,
-      type: 'stream',
-      account: from,
-      subject,
-    })),
+    ...[control, ...(cellAccount ? [cellAccount] : [])].flatMap((account) =>
+      [channels.batches, channels.watches].map((subject) => imported('stream', account, subject)),
+    ),
   ]
 }
 
@@ -170,7 +193,7 @@ const dayMs = 24 * 60 * 60 * 1_000
 /** A control plane that is away for days locks no node out; renewed every day. */
 export const nodeJwtLifeMs = 7 * dayMs
 
-const allUser = { type: 'user', subs: -1, data: -1, payload: -1 }
+export const allUser = { type: 'user', subs: -1, data: -1, payload: -1 }
 
 type NatsUser = Pick<NatsNode, 'name' | 'account'> & { readonly user: string }
 
@@ -184,7 +207,7 @@ export const nodeUserJwt = ({ keys }: NatsOperator, node: NatsUser, now: number)
   })
 
 /** For one process of the control plane. */
-const ownUser = (account: NatsKey, name: string, permissions: object, now: number): NatsCredentials => {
+export const ownUser = (account: NatsKey, name: string, permissions: object, now: number): NatsCredentials => {
   const { publicKey, seed } = newNatsKey('user')
   return {
     jwt: signNatsJwt(account.seed, { subject: publicKey, name, nats: { ...allUser, ...permissions }, now }),

@@ -17,12 +17,14 @@ type Row = {
   cell_id: number
   wave: number
   nats_user: string
+  cell_account: string | null
   node_key: string
   joined_at: string
   revoked_at: string | null
 }
 const columns = sql`
-  nats_account, name, cell_id, (select c.name from cells c where c.id = cell_id) as cell, wave, nats_user, node_key, joined_at, revoked_at`
+  nats_account, name, cell_id, (select c.name from cells c where c.id = cell_id) as cell, wave, nats_user, node_key, joined_at, revoked_at,
+  (select c.account from cell_accounts c where c.cell_id = fleet_nodes.cell_id) as cell_account`
 const toNode = (row: Row): FleetNode => ({
   account: row.nats_account,
   name: row.name,
@@ -30,6 +32,7 @@ const toNode = (row: Row): FleetNode => ({
   cellId: row.cell_id,
   wave: row.wave,
   user: row.nats_user,
+  cellAccount: row.cell_account,
   nodeKey: row.node_key,
   joinedAt: row.joined_at,
   revokedAt: row.revoked_at,
@@ -49,13 +52,16 @@ export const nodesForNats = async (db: Db): Promise<FleetNode[]> =>
     )
   ).map(toNode)
 
-/** Differs after each join and each revocation. Cheap: every process asks every other second. */
+/** Differs after each join, each revocation, and when a cell gets or loses its account. Every process asks every other second. */
 export async function fleetVersion(db: Db): Promise<string> {
-  const { nodes, revoked } = await one<{ nodes: number; revoked: number }>(
+  const counts = await one<{ nodes: number; revoked: number; accounts: number; closed: number }>(
     db,
-    sql`select count(*) as nodes, count(revoked_at) as revoked from fleet_nodes`,
+    sql`
+    select count(*) as nodes, count(revoked_at) as revoked, (select count(*) from cell_accounts) as accounts,
+      (select count(*) from cell_accounts where cell_id is null) as closed
+    from fleet_nodes`,
   )
-  return `${nodes} ${revoked}`
+  return Object.values(counts).join(' ')
 }
 
 export async function findFleetNode(db: Db, name: string): Promise<FleetNode | undefined> {
@@ -69,7 +75,7 @@ export async function findFleetNode(db: Db, name: string): Promise<FleetNode | u
 /** Resolves to false when another node has the name. */
 export async function insertFleetNode(
   tx: Db,
-  { account, name, cellId, wave, user, nodeKey }: Omit<FleetNode, 'cell' | 'joinedAt' | 'revokedAt'>,
+  { account, name, cellId, wave, user, nodeKey }: Omit<FleetNode, 'cell' | 'cellAccount' | 'joinedAt' | 'revokedAt'>,
 ): Promise<boolean> {
   const inserted = await maybeOne(
     tx,
@@ -100,6 +106,8 @@ export type FleetEvent = {
     | 'cell_created'
     | 'cell_changed'
     | 'cell_deleted'
+    | 'cell_linked'
+    | 'cell_unlinked'
     | 'account_placed'
     | 'proxy_changed'
     | 'emergency_order'

@@ -27,10 +27,11 @@ export type OperatorNats = LocalNats & { operator: NatsOperator; folder: string 
 export async function startOperatorNats(
   scope: Scope,
   operator = newNatsOperator(Date.now()).operator,
+  more = '',
 ): Promise<OperatorNats> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
   const authorization = join(folder, 'operator.conf')
-  await writeFile(authorization, operatorConf(operator, join(folder, 'accounts'), Date.now()))
+  await writeFile(authorization, operatorConf(operator, join(folder, 'accounts'), Date.now()) + more)
   const nats = await startNats({ authorization })
   scope.after(async () => {
     await nats.stop()
@@ -40,12 +41,13 @@ export async function startOperatorNats(
 }
 
 /** Three servers of that kind, each with its own copy of the accounts. */
-export async function startOperatorNatsCluster(scope: Scope, operator: NatsOperator) {
+export async function startOperatorNatsCluster(scope: Scope, operator: NatsOperator, more: readonly string[] = []) {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
   scope.after(() => rm(folder, { recursive: true, force: true }))
   return startNatsCluster(3, async (server) => {
     const authorization = join(folder, `operator-${server}.conf`)
-    await writeFile(authorization, operatorConf(operator, join(folder, `accounts-${server}`), Date.now()))
+    const conf = operatorConf(operator, join(folder, `accounts-${server}`), Date.now())
+    await writeFile(authorization, conf + (more[server] ?? ''))
     return authorization
   })
 }
@@ -71,16 +73,17 @@ export async function openControl(scope: Scope, nats: OperatorNats) {
 /** A node with an account of its own, without an agent. */
 export async function addNode(
   scope: Scope,
-  nats: OperatorNats,
+  nats: Pick<OperatorNats, 'url' | 'operator'>,
   system: NatsConnection,
   name: string,
   cell: string = defaultCellName,
   wave = 0,
+  cellAccount: string | null = null,
 ) {
   const [{ publicKey: account }, key] = [newNatsKey('account'), newNatsKey('user')]
-  await pushAccount(system, nodeAccountJwt(nats.operator, { name, cell, wave, account }, Date.now()))
+  await pushAccount(system, nodeAccountJwt(nats.operator, { name, cell, wave, account, cellAccount }, Date.now()))
   const jwt = nodeUserJwt(nats.operator, { name, account, user: key.publicKey }, Date.now())
   const credentials = { jwt, seed: key.seed }
   const connection = await connectWith(scope, nats, credentials, { inboxPrefix: inboxOf(name) })
-  return { name, cell, wave, account, credentials, connection }
+  return { name, cell, wave, account, cellAccount, credentials, connection }
 }

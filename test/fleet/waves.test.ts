@@ -241,7 +241,7 @@ test('NATS lets a node read its own wave only', async () => {
   ] as const) {
     const { connection } = await addNode(
       file,
-      { ...fleet.nats, operator: fleet.operator, folder: '' },
+      { url: fleet.nats.url, operator: fleet.operator },
       system,
       `edge-${wave}`,
       defaultCell.name,

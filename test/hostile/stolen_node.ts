@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node'
 import { readBucket } from '../../src/agent/intake/bucket_reader.ts'
-import { apiPrefix, defaultChannels, inboxOf, wakeSubject } from '../../src/distribution/channels.ts'
+import { apiPrefix, type Channels, defaultChannels, inboxOf, wakeSubject } from '../../src/distribution/channels.ts'
 import { newUuid } from '../../src/kernel/ids.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
 import type { Scope } from '../harness/control_plane.ts'
@@ -31,25 +31,22 @@ export async function connectAs(scope: Scope, servers: string, user: string): Pr
 
 const kv = (bucket: string) => `KV_${bucket}`
 
-/** Everything that a node may ask, under either name of the API, and what only the control plane may. */
-const subjects = [
-  ...[defaultChannels.reports, defaultChannels.requests, defaultChannels.tail].flatMap((subjectOf) => [
-    subjectOf('edge-1'),
-    subjectOf('edge-2'),
-  ]),
+/** Everything that a node of a cell may ask, under either name of the API, and what only the control plane may. */
+const subjectsOf = ({ records, blobs, batches, watches, ...sent }: Channels, own: string) => [
+  ...[sent.reports, sent.requests, sent.tail].flatMap((subjectOf) => [subjectOf(own), subjectOf('edge-2')]),
   ...[apiPrefix, '$JS.API'].flatMap((prefix) => [
-    `${prefix}.STREAM.INFO.${kv(defaultChannels.records)}`,
-    `${prefix}.STREAM.INFO.${kv(defaultChannels.blobs)}`,
-    `${prefix}.STREAM.MSG.GET.${kv(defaultChannels.records)}`,
-    `${prefix}.STREAM.MSG.GET.${kv(defaultChannels.blobs)}`,
-    `${prefix}.DIRECT.GET.${kv(defaultChannels.records)}`,
-    `${prefix}.DIRECT.GET.${kv(defaultChannels.blobs)}.$KV.${defaultChannels.blobs}.x`,
-    `${prefix}.STREAM.DELETE.${kv(defaultChannels.records)}`,
-    `${prefix}.STREAM.PURGE.${kv(defaultChannels.records)}`,
+    `${prefix}.STREAM.INFO.${kv(records)}`,
+    `${prefix}.STREAM.INFO.${kv(blobs)}`,
+    `${prefix}.STREAM.MSG.GET.${kv(records)}`,
+    `${prefix}.STREAM.MSG.GET.${kv(blobs)}`,
+    `${prefix}.DIRECT.GET.${kv(records)}`,
+    `${prefix}.DIRECT.GET.${kv(blobs)}.$KV.${blobs}.x`,
+    `${prefix}.STREAM.DELETE.${kv(records)}`,
+    `${prefix}.STREAM.PURGE.${kv(records)}`,
   ]),
-  `$KV.${defaultChannels.records}.tcp.x`,
-  defaultChannels.batches,
-  defaultChannels.watches,
+  `$KV.${records}.tcp.x`,
+  batches,
+  watches,
 ]
 
 const report = { node: 'edge-1', version: '1', startedAt: new Date().toISOString(), applied: 0, records: 0 }
@@ -95,11 +92,19 @@ const headersToTry = [
   withHeader('KV-Operation', 'PURGE'),
 ]
 
-/** One message for every combination. Resolves to their number when the server has taken in the last of them. */
-export async function tryEverything(node: NatsConnection, keys: readonly string[]): Promise<number> {
+/**
+ * One message for every combination of what is asked, of the default cell or another one, and where the answer would do harm
+ * in the default cell. Resolves to their number when the server has taken in the last of them.
+ */
+export async function tryEverything(
+  node: NatsConnection,
+  keys: readonly string[],
+  asked: Channels = defaultChannels,
+  own = 'edge-1',
+): Promise<number> {
   const replies = repliesTo(keys)
   let sent = 0
-  for (const subject of subjects)
+  for (const subject of subjectsOf(asked, own))
     for (const body of bodies) {
       for (const reply of replies)
         for (const each of headersToTry) {
@@ -111,22 +116,16 @@ export async function tryEverything(node: NatsConnection, keys: readonly string[
   return sent
 }
 
-/** The bucket byte for byte, with its revisions and the time at which it was created; undefined when it is gone. */
-export async function contentsOf(control: NatsConnection) {
+/** A bucket byte for byte, with its revisions and the time at which it was created; undefined when it is gone. */
+export async function contentsOf(control: NatsConnection, records: string = defaultChannels.records) {
   const api = await jetstreamManager(control, { checkAPI: false })
-  const info = await api.streams.info(kv(defaultChannels.records)).catch(() => undefined)
+  const info = await api.streams.info(kv(records)).catch(() => undefined)
   if (!info) return undefined
   const { created, state } = info
   const entries: { key: string; revision: number; text: string }[] = []
   const reading = new AbortController()
   if (state.messages > 0)
-    for await (const { key, revision, text, pending } of readBucket(
-      api,
-      defaultChannels.records,
-      1,
-      systemTiming,
-      reading.signal,
-    )) {
+    for await (const { key, revision, text, pending } of readBucket(api, records, 1, systemTiming, reading.signal)) {
       entries.push({ key, revision, text })
       if (pending === 0) reading.abort()
     }

@@ -3,6 +3,7 @@ import { violates } from '../../db/failures.ts'
 import { type Db, type DbPool, later, many, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
+import { closeCellAccount } from '../../fleet/cell_accounts.ts'
 import { recordFleetEvent } from '../../fleet/node_store.ts'
 import { newId, toId, type Uuid } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
@@ -26,6 +27,7 @@ type CellInUse = Thresholds & {
   id: number
   name: string
   default: boolean
+  leaf_servers: string[] | null
   nodes: number
   accounts: number
   placed_accounts: number
@@ -34,17 +36,21 @@ type CellInUse = Thresholds & {
 /** With the process that sends changes to each, as `host:pid`. */
 export async function listCellsInUse(db: Db): Promise<object[]> {
   const [cells, publishers] = [await countUses(db), await publishersByCell(db)]
-  return cells.map(({ id, name, default: isDefault, nodes, accounts, placed_accounts, ...thresholds }) => ({
-    ...{ name, default: isDefault, nodes, accounts, placed_accounts, publisher: publishers.get(id) ?? null },
-    ...shownThresholds(thresholds),
-  }))
+  return cells.map(
+    ({ id, name, default: isDefault, leaf_servers, nodes, accounts, placed_accounts, ...thresholds }) => ({
+      ...{ name, default: isDefault, nodes, accounts, placed_accounts, publisher: publishers.get(id) ?? null },
+      ...(leaf_servers && { leaf_servers }),
+      ...shownThresholds(thresholds),
+    }),
+  )
 }
 
 const countUses = (db: Db) =>
   many<CellInUse>(
     db,
     sql`
-    select c.id, c.name, c.is_default as default, ${thresholdColumns}, n.nodes,
+    select c.id, c.name, c.is_default as default, ${thresholdColumns},
+      (select a.servers from cell_accounts a where a.cell_id = c.id) as leaf_servers, n.nodes,
       p.placed + case when c.is_default then (
         select count(*) from accounts a where not exists (select from account_cells o where o.account_id = a.id)) else 0 end
         as accounts,
@@ -139,6 +145,7 @@ export const deleteCell = (db: DbPool, name: string): Promise<void> =>
     // NATS must know that these were revoked, wherever they were.
     await later(tx, sql`update fleet_nodes set cell_id = ${defaultCell.id} where cell_id = ${cell.id}`)
     await later(tx, sql`delete from edge_nodes where cell_id = ${cell.id}`)
+    await closeCellAccount(tx, cell)
     await run(tx, sql`delete from cells where id = ${cell.id}`)
     await recordFleetEvent(tx, { operation: 'cell_deleted', detail: name })
     if (cell.is_default)
