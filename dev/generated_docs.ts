@@ -110,6 +110,11 @@ const languages: Record<string, string> = {
 const example = async (file: string): Promise<string> =>
   `\`\`\`${languages[extname(file)] ?? ''}\n${(await read(file)).trimEnd()}\n\`\`\``
 
+const deployed = (file: string): [string, () => Promise<string>] => [
+  `example: ${file}`,
+  async () => (await example(file)).replace(/^```\n/, '```text\n'),
+]
+
 /** By page: the name of each part, and its text. */
 const parts: Record<string, Record<string, () => string | Promise<string>>> = {
   'docs/reference/roles-and-scopes.md': { operations: operationsTable },
@@ -138,12 +143,10 @@ const parts: Record<string, Record<string, () => string | Promise<string>>> = {
   },
   'docs/operate/high-availability.md': Object.fromEntries(
     ['etcd.env', 'patroni.yml', 'nats.conf', 'database-url', 'gatehouse.env', 'haproxy.cfg', 'keepalived.conf'].map(
-      (name) => [
-        `example: deploy/high-availability/${name}`,
-        async () => (await example(`deploy/high-availability/${name}`)).replace(/^```\n/, '```text\n'),
-      ],
+      (name) => deployed(`deploy/high-availability/${name}`),
     ),
   ),
+  'docs/operate/regions.md': Object.fromEntries([deployed('deploy/nats/leaf.conf')]),
   ...Object.fromEntries(
     Object.entries({
       'docs/guides/put-tls-in-front.md': ['proxies/nginx.conf', 'proxies/haproxy.cfg', 'proxies/Caddyfile'],

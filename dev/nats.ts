@@ -75,18 +75,22 @@ export async function startNats(
     authorization?: string
     /** The largest message, in bytes; the server's default when not given. */
     maxPayload?: number
+    /** A leaf server has none. */
+    hasJetStream?: boolean
+    /** For a server whose address is known before it starts. */
+    port?: number
   } = {},
 ): Promise<LocalNats> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nats-'))
   const [data, copy] = [join(folder, 'data'), join(folder, 'copy')]
-  const port = await freePort()
+  const port = options.port ?? (await freePort())
   const ours = new URL('../deploy/nats/authorization.conf', import.meta.url).pathname
-  const { cluster, name = 'gatehouse-nats', tls, authorization = ours, maxPayload } = options
+  const { cluster, name = 'gatehouse-nats', tls, authorization = ours, maxPayload, hasJetStream = true } = options
   // nats-server reads an included file relative to the one that includes it.
   const config = [
     `server_name: ${name}`,
     `listen: "127.0.0.1:${port}"`,
-    `jetstream { store_dir: "${data}" }`,
+    ...(hasJetStream ? [`jetstream { store_dir: "${data}" }`] : []),
     ...(maxPayload ? [`max_payload: ${maxPayload}`] : []),
     ...(tls ? [`tls { cert_file: "${tls.certFile}", key_file: "${tls.keyFile}" }`] : []),
     ...(cluster

@@ -71,6 +71,7 @@ const controlPlane = (): Package => ({
     'etc/gatehouse/gatehouse.env': { text: sampleEnvironment(settings, ['GATEHOUSE_DATABASE_URL']) },
     // For machines whose nodes have passwords.
     'usr/share/doc/gatehouse/examples/authorization.conf': { from: 'deploy/nats/authorization.conf' },
+    'usr/share/doc/gatehouse/examples/leaf.conf': { from: 'deploy/nats/leaf.conf' },
     'usr/share/gatehouse/gatehouse.rules.yml': { from: 'deploy/prometheus/gatehouse.rules.yml' },
     'usr/share/gatehouse/grafana.json': { from: 'deploy/grafana/gatehouse.json' },
     'usr/share/bash-completion/completions/gatehouse': { text: gatehouse('completion', 'bash') },

@@ -140,15 +140,30 @@ const commands: Record<string, ServerCommand> = {
     forms: [
       ['nats init', 'create the keys with which nodes join, for NATS in operator mode'],
       ['nats conf', 'print what nats.conf has to include for operator mode'],
+      ['nats leaf CELL…', 'make the credentials of a leaf server, to which nodes of these cells connect'],
+      [
+        'nats unlink CELL',
+        'close the links of all leaf servers in a cell: after one was stolen, or when there are none',
+      ],
     ],
     flags: [
       [
         '--root-key FILE',
         'with init: where to write the root key, which is to be kept offline, or - to print it; required',
       ],
-      ['--folder FOLDER', 'with conf: where nats-server keeps the accounts; default /var/lib/gatehouse-nats/accounts'],
+      [
+        '--folder FOLDER',
+        'with conf and leaf: where nats-server keeps the accounts; default /var/lib/gatehouse-nats/accounts',
+      ],
+      [
+        '--hub URL,…',
+        'with leaf: where the servers of the control plane accept leaf servers, such as tls://nats-1:7422',
+      ],
+      ['--address URL,…', 'with leaf: where nodes of the cells reach their leaf servers, such as tls://nats-eu:4222'],
+      ['--out FOLDER', 'with leaf: a new folder for the files; they are secret'],
+      ['--at FOLDER', 'with leaf: the folder that they are copied to; default /etc/gatehouse-nats'],
     ],
-    ...database('GATEHOUSE_SECRETS_KEY_FILE'),
+    ...database('GATEHOUSE_SECRETS_KEY_FILE', 'GATEHOUSE_NATS_URL', 'GATEHOUSE_NATS_CA_FILE'),
   },
   nodes: {
     forms: [

@@ -1,5 +1,5 @@
 // A second machine for an installation: what the first one seals for it, what it refuses, and that it then serves. The steps
-// write into folders of ours, beside a real PostgreSQL and NATS.
+// write into folders of ours, beside a real PostgreSQL and NATS with TLS.
 import assert from 'node:assert/strict'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,14 +8,17 @@ import { after, type TestContext, test } from 'node:test'
 import { parseEnv } from 'node:util'
 import { asAppRole } from '../dev/app_role.ts'
 import { putEnginesOnPath } from '../dev/engines.ts'
+import type { LocalNats } from '../dev/nats.ts'
 import { freePort } from '../dev/ports.ts'
 import { openPool, run } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
+import { newNatsOperator } from '../src/fleet/nats_accounts.ts'
 import { admitControlPlane, bundleOf, requireReachable } from '../src/setup/admit.ts'
 import { type Bundle, newKey, publicKey, seal } from '../src/setup/bundle.ts'
 import { joinSteps, openBundle, spentKeyStep } from '../src/setup/join.ts'
 import { perform } from '../src/setup/step.ts'
 import { startJoining } from './fleet/joining.ts'
+import { startOperatorNats } from './fleet/operator_nats.ts'
 import { newDatabase, secretsKeyFile } from './harness/control_plane.ts'
 import { poll } from './harness/poll.ts'
 import { quickCertificate } from './harness/quick_certificates.ts'
@@ -25,10 +28,32 @@ const cleanUps: (() => Promise<void>)[] = []
 after(async () => {
   for (const cleanUp of cleanUps.reverse()) await cleanUp()
 })
-const fleet = await startJoining({ after: (cleanUp) => void cleanUps.push(cleanUp) })
+const scope = { after: (cleanUp: () => Promise<void>) => void cleanUps.push(cleanUp) }
+const authority = await newAuthority()
+const { operator } = newNatsOperator(Date.now())
+const fleet = await startJoining(scope, { nats: startTls(), operator })
 await fleet.untilReady()
 /** With a second server that does not answer now, as after a failover. */
 const databaseUrl = asAppRole(fleet.databaseUrl).replace(/(@[^/]*)\//, '$1,127.0.0.1:9/')
+
+/** A certificate that is its own authority, as a company might have. */
+async function newAuthority() {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-join-tls-'))
+  scope.after(() => rm(folder, { recursive: true }))
+  const { certificate_pem, private_key_pem } = quickCertificate(['localhost'])
+  const [file, key] = [join(folder, 'nats.pem'), join(folder, 'nats.key')]
+  await writeFile(file, certificate_pem)
+  await writeFile(key, private_key_pem)
+  return { file, key, pem: certificate_pem }
+}
+
+async function startTls(): Promise<LocalNats> {
+  const tls = `tls { cert_file: "${authority.file}", key_file: "${authority.key}" }\n`
+  const nats = await startOperatorNats(scope, operator, tls)
+  const url = `tls://localhost:${nats.port}`
+  const more = { GATEHOUSE_NATS_URL: url, GATEHOUSE_NATS_CA_FILE: authority.file }
+  return { ...nats, url, controlPlane: { ...nats.controlPlane, ...more } }
+}
 
 async function newMachine(t: Pick<TestContext, 'after'>) {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-join-test-'))
@@ -48,6 +73,7 @@ async function firstMachine(t: Pick<TestContext, 'after'>, more = '') {
   const settings = {
     GATEHOUSE_PUBLIC_URL: 'https://control.example',
     GATEHOUSE_NATS_URL: fleet.nats.url,
+    GATEHOUSE_NATS_CA_FILE: authority.file,
     GATEHOUSE_SECRETS_KEY_FILE: '/run/credentials/gatehouse.service/secrets-key',
     GATEHOUSE_DOMAIN_OWNERSHIP: 'trusted',
   }
@@ -80,6 +106,7 @@ test('a second machine gets what it needs, sealed to its key, and serves the sam
   // Killed after the first file, and run again.
   await perform(steps.slice(0, 1), false)
   await perform(joinSteps(second.at, await openBundle(second.at, sealed, listen)), false)
+  assert.equal(await second.read('nats-ca.pem'), authority.pem)
   for (const [at, name] of ['database-url', 'database-owner-url', 'secrets.key'].entries()) {
     assert.equal(await second.read(name), secrets[at])
     assert.equal((await stat(join(second.root, name))).mode & 0o777, 0o600, name)
@@ -89,6 +116,7 @@ test('a second machine gets what it needs, sealed to its key, and serves the sam
     GATEHOUSE_PUBLIC_URL: 'https://control.example',
     GATEHOUSE_LISTEN: listen,
     GATEHOUSE_NATS_URL: fleet.nats.url,
+    GATEHOUSE_NATS_CA_FILE: join(first.root, 'nats-ca.pem'),
     GATEHOUSE_SECRETS_KEY_FILE: '/run/credentials/gatehouse.service/secrets-key',
     GATEHOUSE_DOMAIN_OWNERSHIP: 'trusted',
     GATEHOUSE_TRUSTED_PROXIES: '10.97.0.21, 10.97.0.22',
@@ -99,6 +127,7 @@ test('a second machine gets what it needs, sealed to its key, and serves the sam
     GATEHOUSE_DATABASE_URL: '',
     GATEHOUSE_DATABASE_URL_FILE: join(second.root, 'database-url'),
     GATEHOUSE_SECRETS_KEY_FILE: join(second.root, 'secrets.key'),
+    GATEHOUSE_NATS_CA_FILE: join(second.root, 'nats-ca.pem'),
   })
   assert.equal(`http://${listen}`, origin)
   const [one] = fleet.processes
@@ -142,14 +171,8 @@ test('what does not fit is refused before anything is written', async (t) => {
     /secrets\.stored|secrets/,
   )
   await refused(withSetting({ GATEHOUSE_NATS_URL: 'nats://127.0.0.1:9' }), /nats\.server: cannot reach/)
-  const { certificate_pem: authority } = quickCertificate(['nats.example'])
-  await refused(
-    {
-      ...withFile('nats-ca.pem', authority),
-      settings: { ...good.settings, GATEHOUSE_NATS_CA_FILE: '/etc/gatehouse/nats-ca.pem' },
-    },
-    /nats\.certificate: .* has no TLS/,
-  )
+  const { certificate_pem: other } = quickCertificate(['nats.example'])
+  await refused(withFile('nats-ca.pem', other), /nats\.certificate: .* is not trusted/)
   await refused(withSetting({ GATEHOUSE_OIDC_FILE: '/etc/gatehouse/oidc.yaml' }), /oidc\.yaml/)
   await refused(good, /secrets\.key would be overwritten/, ({ write }) => write('secrets.key', 'another\n'))
   await refused(good, /gatehouse\.env sets GATEHOUSE_PUBLIC_URL to another value/, ({ write }) =>

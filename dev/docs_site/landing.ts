@@ -59,6 +59,7 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
       ['guides/put-tls-in-front.html', 'TLS in front of the API'],
       ['guides/add-an-edge-node.html', 'Add an edge node'],
       ['operate/cells.html', 'Cells: nodes for some accounts'],
+      ['operate/regions.html', 'Regions'],
       ['operate/monitoring.html', 'Monitoring and alerts'],
       ['operate/backup-and-restore.html', 'Backup and restore'],
       ['operate/upgrade.html', 'Upgrade'],

@@ -55,6 +55,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
         'operate',
         'edge-nodes',
         'cells',
+        'regions',
         'drain-edge-nodes',
         'database-roles',
         'nats',

@@ -160,10 +160,8 @@ async function checkAsClient(server: string, client: NatsClient): Promise<Findin
   }
 }
 
-async function checkBuckets(
-  nats: NatsConnection,
-  { node, channels = defaultChannels, replicas = 1 }: NatsClient,
-): Promise<Finding[]> {
+async function checkBuckets(nats: NatsConnection, client: NatsClient): Promise<Finding[]> {
+  const { node, channels = defaultChannels, replicas = 1 } = client
   const check = 'nats.buckets'
   const asked = Date.now()
   try {
@@ -183,16 +181,21 @@ async function checkBuckets(
           )
         : ok(check, `${channels.records} and ${channels.blobs} can be read`),
       ...(isShared ? [warning('nats.account', sharedAccount.fault, sharedAccount.hint)] : []),
-      ...(node ? [await checkReports(nats, channels, node)] : []),
+      ...(node ? [await checkReports(nats, channels, node, client)] : []),
       ...(ts ? [clockFinding('clock.nats', 'NATS', asked, Date.parse(ts), Date.now())] : []),
     ]
   } catch (error) {
-    return [bucketFault(check, error as Error & { code?: number | string }, node)]
+    return [bucketFault(check, error as Error, client)]
   }
 }
 
 /** An empty message, which the control plane ignores. NATS reports a missing subscriber or permission immediately. */
-async function checkReports(nats: NatsConnection, channels: Channels, node: string): Promise<Finding> {
+async function checkReports(
+  nats: NatsConnection,
+  channels: Channels,
+  node: string,
+  client: NatsClient,
+): Promise<Finding> {
   const check = 'nats.reports'
   const error = await nats.request(channels.tail(node), '', { timeout: 1_000 }).then(
     () => undefined,
@@ -202,12 +205,17 @@ async function checkReports(nats: NatsConnection, channels: Channels, node: stri
     ? failed(
         check,
         `the control plane does not receive what this node reports: ${reasonOf(error)}`,
-        `GATEHOUSE_EDGE_NODE is ${node}: authorization.conf must have a block with exactly this name in all places. Check also that 'gatehouse serve' is running`,
+        client.credentials
+          ? `Check that 'gatehouse serve' is running, and ${linkHint}`
+          : `GATEHOUSE_EDGE_NODE is ${node}: authorization.conf must have a block with exactly this name in all places. Check also that 'gatehouse serve' is running`,
       )
     : ok(check, `the control plane receives the reports of ${node}`)
 }
 
-function bucketFault(check: string, error: Error, node: string | undefined): Finding {
+/** A leaf server without its link answers like a NATS that does not offer these. */
+const linkHint = 'if this node connects to a leaf server, that its log has no fault of the link to the control plane'
+
+function bucketFault(check: string, error: Error, { node, credentials }: NatsClient): Finding {
   const reason = reasonOf(error)
   if (/stream not found/i.test(reason))
     return node === undefined
@@ -221,7 +229,9 @@ function bucketFault(check: string, error: Error, node: string | undefined): Fin
     return failed(
       check,
       `the user of this node may not read them: ${reason}`,
-      `GATEHOUSE_EDGE_NODE is ${node}: authorization.conf must have a block with exactly this name in all places, and jetstream must be on`,
+      credentials
+        ? `Check that jetstream is on, and ${linkHint}`
+        : `GATEHOUSE_EDGE_NODE is ${node}: authorization.conf must have a block with exactly this name in all places, and jetstream must be on`,
     )
   return failed(
     check,

@@ -1,3 +1,4 @@
+import type { NatsCredentials } from '../distribution/nats_connection.ts'
 import { type NatsOperator, systemAccountJwt } from './nats_accounts.ts'
 
 /**
@@ -12,3 +13,25 @@ system_account: ${operator.keys.system.publicKey}
 resolver { type: full, dir: "${folder}", allow_delete: false, interval: "5s", timeout: "2s" }
 resolver_preload { ${operator.keys.system.publicKey}: "${systemAccountJwt(operator, now)}" }
 `
+
+export type LeafRemote = { readonly account: string; readonly file: string; readonly user: NatsCredentials }
+
+/** What the block `leafnodes` of a leaf server includes. NATS reads the files of credentials in `folder`. */
+export const remotesConf = (
+  remotes: readonly Pick<LeafRemote, 'account' | 'file'>[],
+  urls: readonly string[],
+  folder: string,
+  hasCa: boolean,
+): string => {
+  const tls = hasCa ? `, tls { ca_file: "${folder}/hub-ca.pem" }` : ''
+  const links = remotes.map(
+    ({ account, file }) =>
+      `  { urls: ${JSON.stringify(urls)}, account: ${account}, credentials: "${folder}/${file}"${tls} }`,
+  )
+  return `\
+# One link for the accounts of nodes, and one for each cell. Made by 'gatehouse nats leaf'.
+remotes: [
+${links.join('\n')}
+]
+`
+}

@@ -27,8 +27,8 @@ export function ownPorts(config: EdgeConfig): OwnPorts {
   return [config.GATEHOUSE_TCP_PORTS, ...single.map((port) => ({ first: port, last: port }))]
 }
 
-/** Where NATS listens for clients, other servers and monitoring, as deploy/nats/nats.conf has it. */
-const natsPorts = [4222, 6222, 8222]
+/** Where NATS listens for clients, other servers, leaf servers and monitoring, as deploy/nats/nats.conf has it. */
+const natsPorts = [4222, 6222, 7422, 8222]
 
 /** No tenant has a reason to reach these, and one that does can get past restrictions that trust their network. */
 export const controlPlaneHosts = (config: EdgeConfig): ControlPlaneHost[] => [

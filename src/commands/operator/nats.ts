@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import type { Config } from '../../config/config.ts'
 import type { DbPool } from '../../db/pool.ts'
 import { transaction } from '../../db/transaction.ts'
-import { newNatsOperator } from '../../fleet/nats_accounts.ts'
+import { type NatsOperator, newNatsOperator } from '../../fleet/nats_accounts.ts'
 import { operatorConf } from '../../fleet/nats_config.ts'
 import { recordFleetEvent } from '../../fleet/node_store.ts'
 import { insertNatsOperator, loadNatsOperator } from '../../fleet/operator_store.ts'
@@ -13,6 +13,7 @@ import { UnreadableSecret } from '../../kernel/crypto/unreadable_secret.ts'
 import { withDatabase } from '../database.ts'
 import { writeSecretOnce } from '../secret_file.ts'
 import { openSecretsBox } from '../secrets_key.ts'
+import { leaf, unlink } from './leaf.ts'
 
 /** Where nats-server keeps the accounts that it was given. */
 export const accountsFolder = '/var/lib/gatehouse-nats/accounts'
@@ -21,39 +22,51 @@ const options = {
   folder: { type: 'string', default: accountsFolder },
 } as const
 
-/** `init` makes the keys of operator mode, `conf` prints what nats.conf includes for it. */
+/** `init` makes the keys of operator mode, `conf` prints what nats.conf includes for it; the others are for leaf servers. */
 export const nats = (config: Config, verb: string, args: string[]): Promise<number> => {
-  const { values } = parseArgs({ args, options })
   requireSecretsBox(config)
   return withDatabase(config, async (db) => {
     switch (verb) {
-      case 'init': {
-        const file = values['root-key']
-        if (!file) throw new ConfigError('--root-key FILE is required: the file for the root key, to be kept offline')
-        if (await natsOperatorConf(db, config, values.folder)) {
-          console.error("gatehouse: there is an operator already. 'gatehouse nats conf' prints its configuration")
-          return 1
-        }
-        await createNatsOperator(db, config, file)
-        console.error(
-          `${file === printed ? 'This is the root key' : `The root key is in ${file}`}. Keep it in a safe place away from this machine. 'gatehouse nats conf' prints what nats.conf has to include.`,
-        )
-        return 0
-      }
+      case 'init':
+        return init(db, config, args)
       case 'conf': {
+        const { values } = parseArgs({ args, options: { folder: options.folder } })
         const conf = await natsOperatorConf(db, config, values.folder)
-        if (!conf) {
-          console.error("gatehouse: there is no operator yet. Run 'gatehouse nats init'")
-          return 1
-        }
+        if (!conf) return withoutOperator()
         process.stdout.write(conf)
         return 0
       }
+      case 'leaf': {
+        const operator = await loadOperator(db, config)
+        return operator ? leaf(db, config, operator, args) : withoutOperator()
+      }
+      case 'unlink':
+        return unlink(db, args)
       default:
-        console.error("gatehouse: unknown command; expected 'nats' init or conf")
+        console.error("gatehouse: unknown command; expected 'nats' init, conf, leaf or unlink")
         return 2
     }
   })
+}
+
+async function init(db: DbPool, config: Config, args: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options })
+  const file = values['root-key']
+  if (!file) throw new ConfigError('--root-key FILE is required: the file for the root key, to be kept offline')
+  if (await loadOperator(db, config)) {
+    console.error("gatehouse: there is an operator already. 'gatehouse nats conf' prints its configuration")
+    return 1
+  }
+  await createNatsOperator(db, config, file)
+  console.error(
+    `${file === printed ? 'This is the root key' : `The root key is in ${file}`}. Keep it in a safe place away from this machine. 'gatehouse nats conf' prints what nats.conf has to include.`,
+  )
+  return 0
+}
+
+function withoutOperator(): number {
+  console.error("gatehouse: there is no operator yet. Run 'gatehouse nats init'")
+  return 1
 }
 
 function requireSecretsBox(config: Config): SecretsBox {
@@ -64,9 +77,13 @@ function requireSecretsBox(config: Config): SecretsBox {
 
 /** What nats.conf includes. Undefined while there is no operator. */
 export async function natsOperatorConf(db: DbPool, config: Config, folder: string): Promise<string | undefined> {
+  const operator = await loadOperator(db, config)
+  return operator && operatorConf(operator, folder, Date.now())
+}
+
+async function loadOperator(db: DbPool, config: Config): Promise<NatsOperator | undefined> {
   try {
-    const operator = await loadNatsOperator(db, requireSecretsBox(config))
-    return operator && operatorConf(operator, folder, Date.now())
+    return await loadNatsOperator(db, requireSecretsBox(config))
   } catch (error) {
     if (!(error instanceof UnreadableSecret)) throw error
     throw new ConfigError(
