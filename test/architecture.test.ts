@@ -221,6 +221,7 @@ const rooms: Record<string, Record<string, string>> = {
     'haproxy/process/process.ts': 'it starts HAProxy',
     'haproxy/process/runtime.ts': "it is the way to HAProxy's socket",
     'haproxy/process/version.ts': 'it asks HAProxy for its version',
+    'reports/hits.ts': 'not simulated: counts of refusals',
     'reports/reporter.ts': 'not simulated: reports',
     'reports/rule_hits.ts': 'not simulated: counts of rules',
     'reports/traffic_counts.ts': 'not simulated: counts of traffic',

@@ -26,7 +26,7 @@ import { noteNodeKeys, sealForNewNodes } from '../publisher/nodes/node_keys.ts'
 import { forgetOld, loadNodes, saveNodes } from '../publisher/nodes/node_store.ts'
 import { type EdgeNodes, watchNodes } from '../publisher/nodes/nodes.ts'
 import type { RecentTraffic } from '../publisher/nodes/recent_traffic.ts'
-import { type EdgeBuffers, type IsActive, saveRuleHits, takeHits } from '../publisher/nodes/reported_hits.ts'
+import { type EdgeBuffers, type IsActive, saveHits, takeHits } from '../publisher/nodes/reported_hits.ts'
 import { takeTraffic } from '../publisher/nodes/reported_traffic.ts'
 import { takeInRequests } from '../publisher/nodes/request_intake.ts'
 import { type Suspicions, watchSuspicions } from '../publisher/nodes/suspicions.ts'
@@ -96,7 +96,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
   const findOthers = createFindOthers(db, systemClock)
   const believed = believedReports(nodes, { findOthers, isActive: publishers.isActive, onDropped: dropOfOthers })
   takeHits(believed, buffers, publishers.isActive)
-  saveRuleHits(db, believed, { clock: systemClock, log }, publishers.isActive)
+  saveHits(believed, { db, clock: systemClock, log }, publishers.isActive)
   const traffic = takeTraffic(db, believed, { clock: systemClock, log })
   metrics.watchEdgeNodes(nodes.all)
   noteProxyChanges(nodes, { db, clock: systemClock, log, isActive: publishers.isActive })

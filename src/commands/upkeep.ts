@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { deleteOutcomesBefore, outcomeDays } from '../access/evidence/address_outcomes.ts'
 import { forgetAddressesOfUses } from '../access/evidence/key_uses.ts'
 import { deleteRefusalsBefore } from '../access/evidence/refusals.ts'
+import { deleteOldHitBatches } from '../access/evidence/reported_hits.ts'
 import { deleteCountsBefore, deleteEdgeCountsBefore, repairRollUps } from '../access/evidence/roll_ups.ts'
 import { deleteOldRuleHits } from '../access/evidence/rule_hits.ts'
 import { deleteRuleSetChangesBefore } from '../access/evidence/rule_set_changes.ts'
@@ -58,6 +59,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     'drop request partitions': () => dropRequestPartitions(db, oldestRequest),
     'delete counts of requests': () => deleteRequestCountsBefore(db, oldestRequest),
     'delete counts of restrictions': () => deleteCountsBefore(db, oldestAddress),
+    'forget batches of hits': () => deleteOldHitBatches(db, now),
     'delete counts of edges': () => deleteEdgeCountsBefore(db, oldestAddress),
     // A process of a version before this one may still count, without adding up.
     'add up counts': () => repairRollUps(db, now - 2 * dayMs),

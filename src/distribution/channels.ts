@@ -120,6 +120,8 @@ export type Report = {
   emergencies?: EmergencyInForce[]
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
+  /** The number of `hits`, which are answered with `keptHits` when they are in the database. Absent in agents before 0.3. */
+  hitBatch?: HitBatch
   /** Addresses that were let in since the last report, each about once an hour. Absent in agents before 0.2. */
   allowed?: AllowedAddress[]
   /** The node counts which rules decide. Absent in agents before 0.2. */
@@ -142,7 +144,12 @@ export type RecordRefusal = { key: string; generation: number | null; reason: st
 export const maxRefusedGenerations = 500
 
 /** Batches of one sender have ascending numbers, so that one that comes twice is added once. */
-export type ReportedRuleHits = { sender: string; batch: number; hits: RuleHitCount[] }
+export type HitBatch = { sender: string; batch: number }
+export const keptHits = (batch: number): string => `kept hits ${batch}`
+/** The answer to what has no number. Control planes before 0.3 give it to numbered hits, too, and add them every time. */
+export const kept = 'kept'
+
+export type ReportedRuleHits = HitBatch & { hits: RuleHitCount[] }
 export const keptRuleHits = (batch: number): string => `kept rule hits ${batch}`
 
 /** How often a rule decided on one day, with what outcome. Moments are in milliseconds. */

@@ -15,6 +15,7 @@ import { parseRfc3339 } from '../kernel/time.ts'
 import {
   type AllowedAddress,
   type EdgeHit,
+  type HitBatch,
   maxReasonCharacters,
   maxRefusedGenerations,
   type Report,
@@ -75,6 +76,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
     .slice(0, maxAllowed)
     .map((each) => readAllowed(each, now))
     .filter(isThere)
+  const hitBatch = readBatch(sent.hitBatch)
   const ruleHits = readRuleHits(sent.ruleHits, now)
   const traffic = readTraffic(sent.traffic, now)
   return {
@@ -86,6 +88,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       startedAt: rfc3339(startedAt),
       refusals,
       hits,
+      ...(hitBatch && { hitBatch }),
       health,
       ...(allowed.length > 0 && { allowed }),
       ...readRefused(sent.refused),
@@ -111,15 +114,21 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
   }
 }
 
-function readRuleHits(sent: unknown, now: number): { read: ReportedRuleHits; dropped: number } | undefined {
-  if (!isObject(sent) || !Array.isArray(sent.hits) || !isCount(sent.batch)) return undefined
+function readBatch(sent: unknown): HitBatch | undefined {
+  if (!isObject(sent) || !isCount(sent.batch)) return undefined
   const { sender, batch } = sent
   if (typeof sender !== 'string' || !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(sender)) return undefined
+  return { sender, batch }
+}
+
+function readRuleHits(sent: unknown, now: number): { read: ReportedRuleHits; dropped: number } | undefined {
+  const batch = readBatch(sent)
+  if (!batch || !isObject(sent) || !Array.isArray(sent.hits)) return undefined
   const hits = sent.hits
     .slice(0, maxRuleHits)
     .map((hit) => readRuleHit(hit, now))
     .filter(isThere)
-  return { read: { sender, batch, hits }, dropped: sent.hits.length - hits.length }
+  return { read: { ...batch, hits }, dropped: sent.hits.length - hits.length }
 }
 
 function readRuleHit(sent: unknown, now: number): RuleHitCount | undefined {

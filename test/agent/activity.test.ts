@@ -3,10 +3,11 @@ import { request } from 'node:https'
 import { test } from 'node:test'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
+import { transaction } from '../../src/db/transaction.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make } from '../harness/fixtures.ts'
 import { policyWith, restrict } from '../harness/ip.ts'
-import { holdsFor, poll } from '../harness/poll.ts'
+import { holdsFor, pause, poll } from '../harness/poll.ts'
 import { dial, newGuardedEdge, startTcpUpstream, wholeFile } from './live_harness.ts'
 
 const scope = wholeFile()
@@ -158,6 +159,20 @@ test('every connection counts for the rule that decided about it, even while the
   await run(installation.db, sql`alter table ip_rule_hits_away rename to ip_rule_hits`)
   await poll(counted, asExpected)
   await holdsFor(3_000, async () => asExpected(await counted()))
+})
+
+test('a refusal counts once, even when a slow database makes a node send its counts twice', async () => {
+  const account = await installation.newAccount()
+  const { port } = await newGuardedEdge(account, node.tcpPorts.first + 4, upstream.port, 'deny 127.0.0.2')
+  const refused = async () => (await account('GET', '/ip_activity')).body.total.endpoints.refused
+  await transaction(installation.db, async (tx) => {
+    await run(tx, sql`lock table edges in access exclusive mode`)
+    for (let turn = 0; turn < 7; turn++) assert.equal(await dial(port, '127.0.0.2'), undefined)
+    // A node sends its counts within two seconds, waits for an answer for five, and sends them again after two more.
+    await pause(9_500)
+  })
+  await poll(async () => (await refused()) >= 7)
+  await holdsFor(3_000, async () => (await refused()) === 7)
 })
 
 test('an address that a module would refuse and only warns of is let in, counted and found among requests', async () => {

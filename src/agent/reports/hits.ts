@@ -1,26 +1,44 @@
-import type { EdgeHit as Hit } from '../../distribution/channels.ts'
+import { randomUUID } from 'node:crypto'
+import type { EdgeHit as Hit, HitBatch } from '../../distribution/channels.ts'
 
 const maxKept = 10_000
 
-/** Accumulates refusals and warnings of this node until the control plane has received them. */
+/**
+ * Accumulates refusals and warnings of this node until the control plane has them. What was given out keeps its number and
+ * its contents until that is confirmed, so that the control plane can tell that it has had it before.
+ */
 export function createHits() {
-  let counts = new Map<string, Hit>()
+  const sender = randomUUID()
+  let batch = 0
+  let sending: Hit[] = []
+  const waiting = new Map<string, Hit>()
   const add = (hit: Hit) => {
     const key = `${hit.restriction} ${hit.target} ${hit.source} ${hit.outcome} ${hit.lastAt.slice(0, 13)}`
-    const known = counts.get(key)
+    const known = waiting.get(key)
     if (known) {
       known.count += hit.count
       known.lastAt = hit.lastAt > known.lastAt ? hit.lastAt : known.lastAt
-    } else if (counts.size < maxKept) counts.set(key, { ...hit })
+    } else if (waiting.size < maxKept) waiting.set(key, { ...hit })
   }
   return {
     add,
-    /** Gives out what has come together. `giveBack` what did not arrive. */
-    take(): Hit[] {
-      const taken = [...counts.values()]
-      counts = new Map()
-      return taken
+    /**
+     * What is to be sent next; the same until it is confirmed. Undefined when there is nothing. If the server accepts fewer
+     * now, the rest comes later, and counts twice should it have arrived with only its confirmation lost.
+     */
+    next(most: number): (HitBatch & { hits: Hit[] }) | undefined {
+      sending.splice(Math.max(1, most)).forEach(add)
+      if (sending.length === 0) {
+        for (const [key, hit] of waiting.entries().take(Math.max(1, most))) {
+          waiting.delete(key)
+          sending.push(hit)
+        }
+        if (sending.length > 0) batch++
+      }
+      return sending.length > 0 ? { sender, batch, hits: sending } : undefined
     },
-    giveBack: (hits: readonly Hit[]): void => hits.forEach(add),
+    confirm(confirmed: number): void {
+      if (confirmed === batch) sending = []
+    },
   }
 }

@@ -1,5 +1,5 @@
 import type { NatsConnection } from '@nats-io/transport-node'
-import { type Channels, keptRuleHits, type Report } from '../../distribution/channels.ts'
+import { type Channels, kept, keptHits, keptRuleHits, type Report } from '../../distribution/channels.ts'
 import { maxMessageBytes } from '../../distribution/nats_connection.ts'
 import { keptTraffic } from '../../distribution/traffic_report.ts'
 import type { Log } from '../../kernel/log.ts'
@@ -18,7 +18,7 @@ export type Reported = {
   traffic?: TrafficCounting | undefined
 }
 
-type Counts = Required<Pick<Report, 'hits' | 'allowed' | 'health'>>
+type Counts = Required<Pick<Report, 'allowed' | 'health'>>
 type Counted = { [Kind in keyof Counts]: readonly [Kind, Counts[Kind][number]] }[keyof Counts]
 
 const everyMs = 2_000
@@ -28,8 +28,8 @@ const answerMs = 5_000
 const warnEveryMs = 60_000
 /** In every message of counts: the state of the node, which may grow while the message is made. */
 const stateBytes = 32 * 1024
-/** The longest count of a rule as JSON. */
-const ruleHitBytes = 256
+/** The longest count of an address or of a rule as JSON. */
+const hitBytes = 256
 
 /**
  * Tells the control plane what is in force here: at once after a change, and every two seconds as a sign of life. Counts travel
@@ -75,13 +75,12 @@ export function createReporter(
   }
 
   const sendCounts = onceAtATime(async () => {
-    const messages = takeMessages({ hits, allowed, health }, countBytes())
+    const messages = takeMessages({ allowed, health }, countBytes())
     try {
       for (; messages[0]; messages.shift()) await request(messages[0])
       return true
     } catch (err) {
       for (const counts of messages) {
-        hits.giveBack(counts.hits)
         allowed.giveBack(counts.allowed)
         health.giveBack(counts.health)
       }
@@ -89,11 +88,12 @@ export function createReporter(
       return false
     }
   })
-  const { sendRuleHits, sendTraffic } = batchesOf({ ruleHits, traffic }, request, countBytes, warn)
+  const { sendHits, sendRuleHits, sendTraffic } = batchesOf({ hits, ruleHits, traffic }, request, countBytes, warn)
   const trafficTimer = setInterval(() => void sendTraffic(), trafficEveryMs)
   const timer = setInterval(() => {
     sendNow()
     void sendCounts()
+    void sendHits()
     void sendRuleHits()
   }, everyMs)
   sendNow()
@@ -106,7 +106,8 @@ export function createReporter(
       clearInterval(trafficTimer)
       clearTimeout(soon)
       // The first may have begun before the latest counts.
-      await Promise.all([sendCounts().then((delivered) => delivered && sendCounts()), sendRuleHits(), sendTraffic()])
+      const last = sendCounts().then((delivered) => delivered && sendCounts())
+      await Promise.all([last, sendHits(), sendRuleHits(), sendTraffic()])
     },
   }
 }
@@ -123,7 +124,7 @@ function createWarnings(nats: NatsConnection, log: Log): (err: unknown, message:
 
 /** What is sent under a number until it is confirmed. */
 function batchesOf(
-  { ruleHits, traffic }: Pick<Reported, 'ruleHits' | 'traffic'>,
+  { hits, ruleHits, traffic }: Pick<Reported, 'hits' | 'ruleHits' | 'traffic'>,
   request: (counts: Partial<Report>) => Promise<string>,
   maxBytes: () => number,
   warn: ReturnType<typeof createWarnings>,
@@ -131,8 +132,14 @@ function batchesOf(
   const cannot = (what: string, soon: string) => (err: unknown) =>
     warn(err, `cannot deliver counts of ${what} to the control plane; keeping them and retrying every ${soon} seconds`)
   return {
+    sendHits: inBatches(
+      { next: () => hits.next(Math.floor(maxBytes() / hitBytes)), confirm: hits.confirm },
+      async ({ hits: some, ...hitBatch }) =>
+        [kept, keptHits(hitBatch.batch)].includes(await request({ hits: some, hitBatch })),
+      cannot('addresses', 'two'),
+    ),
     sendRuleHits: inBatches(
-      { next: () => ruleHits.next(Math.floor(maxBytes() / ruleHitBytes)), confirm: ruleHits.confirm },
+      { next: () => ruleHits.next(Math.floor(maxBytes() / hitBytes)), confirm: ruleHits.confirm },
       async (next) => (await request({ ruleHits: next })) === keptRuleHits(next.batch),
       cannot('rules', 'two'),
     ),
@@ -176,9 +183,8 @@ function onceAtATime<Result>(work: () => Promise<Result>): () => Promise<Result>
   }
 }
 
-function takeMessages({ hits, allowed, health }: Omit<Reported, 'ruleHits' | 'traffic'>, maxBytes: number): Counts[] {
+function takeMessages({ allowed, health }: Pick<Reported, 'allowed' | 'health'>, maxBytes: number): Counts[] {
   const waiting: Counted[] = [
-    ...hits.take().map((hit) => ['hits', hit] as const),
     ...allowed.take().map((address) => ['allowed', address] as const),
     ...health.take(Date.now()).map((upstream) => ['health', upstream] as const),
   ]
@@ -202,10 +208,9 @@ function inMessages<Item>(items: readonly Item[], maxBytes: number): Item[][] {
 }
 
 function countsOf(message: readonly Counted[]): Counts {
-  const counts: Counts = { hits: [], allowed: [], health: [] }
+  const counts: Counts = { allowed: [], health: [] }
   for (const [kind, count] of message) {
-    if (kind === 'hits') counts.hits.push(count)
-    else if (kind === 'allowed') counts.allowed.push(count)
+    if (kind === 'allowed') counts.allowed.push(count)
     else counts.health.push(count)
   }
   return counts

@@ -1,8 +1,10 @@
 import type { HitBuffer } from '../../access/evidence/hit_buffer.ts'
+import { createHitSums, type HitSums } from '../../access/evidence/hit_sums.ts'
 import type { OutcomeBuffer } from '../../access/evidence/outcome_buffer.ts'
+import { addReportedHits } from '../../access/evidence/reported_hits.ts'
 import { addReportedRuleHits } from '../../access/evidence/rule_hits.ts'
 import type { DbPool } from '../../db/pool.ts'
-import { keptRuleHits, type Report } from '../../distribution/channels.ts'
+import { type EdgeHit, kept, keptHits, keptRuleHits, type Report } from '../../distribution/channels.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import { type Id, isId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { Log } from '../../kernel/log.ts'
@@ -17,49 +19,69 @@ export type IsActive = (cell: string) => boolean
 export function takeHits(nodes: Pick<EdgeNodes, 'onReport'>, buffers: EdgeBuffers, isActive: IsActive): void {
   nodes.onReport((report, cell, answer) => {
     if (!isActive(cell)) return
-    countHits(report, buffers)
-    if (!report.ruleHits && !report.traffic) answer('kept')
+    if (!report.hitBatch) countHits(report.hits, buffers.hitBuffer)
+    noteAddresses(report, buffers.outcomeBuffer)
+    if (!report.hitBatch && !report.ruleHits && !report.traffic) answer(kept)
   })
 }
 
-/** Answered when it is in the database. Until then the node sends the same again. */
-export function saveRuleHits(
-  db: DbPool,
-  nodes: Pick<EdgeNodes, 'onReport'>,
-  parts: { clock: Clock; log: Pick<Log, 'error'> },
-  isActive: IsActive,
-): void {
-  const busy = new Set<string>()
-  nodes.onReport(({ node, ruleHits }, cell, answer) => {
-    if (!ruleHits || !isActive(cell) || busy.has(node)) return
-    busy.add(node)
+type Parts = { db: DbPool; clock: Clock; log: Pick<Log, 'error'> }
+
+/** Numbered counts are answered when they are in the database. Until then the node sends the same again. */
+export function saveHits(nodes: Pick<EdgeNodes, 'onReport'>, { db, clock, log }: Parts, isActive: IsActive): void {
+  const whileNotBusy = (
+    kind: string,
+    save: (report: Report) => { saved: Promise<unknown>; is: string } | undefined,
+  ) => {
+    const busy = new Set<string>()
+    nodes.onReport((report, cell, answer) => {
+      const { node } = report
+      const saving = isActive(cell) && !busy.has(node) ? save(report) : undefined
+      if (!saving) return
+      busy.add(node)
+      saving.saved
+        .then(() => answer(saving.is))
+        .catch((err) => log.error({ err, node }, `cannot write ${kind}; the edge node will resend them`))
+        .finally(() => busy.delete(node))
+    })
+  }
+  whileNotBusy('hits', ({ node, hits, hitBatch }) => {
+    if (!hitBatch) return undefined
+    const sums = createHitSums(Number.POSITIVE_INFINITY, () => {})
+    countHits(hits, sums)
+    return { saved: addReportedHits(db, { node, ...hitBatch }, sums, clock()), is: keptHits(hitBatch.batch) }
+  })
+  whileNotBusy('rule hits', ({ node, ruleHits }) => {
+    if (!ruleHits) return undefined
     const hits = ruleHits.hits.map(({ account, rule, ...hit }) => ({
       ...hit,
       accountId: toUuid(account as Id<'ac'>),
       ruleId: toUuid(rule as Id<'ipr'>),
     }))
     const { sender, batch } = ruleHits
-    addReportedRuleHits(db, { node, sender: sender as Uuid, batch, hits }, parts.clock())
-      .then(() => answer(keptRuleHits(batch)))
-      .catch((err) => parts.log.error({ err, node }, 'cannot write rule hits; the edge node will resend them'))
-      .finally(() => busy.delete(node))
+    const saved = addReportedRuleHits(db, { node, sender: sender as Uuid, batch, hits }, clock())
+    return { saved, is: keptRuleHits(batch) }
   })
 }
 
 /** Bounded by readReport(). What a node names may be deleted by now, or never have been: that is left out when it is written. */
-function countHits({ node, hits, allowed = [] }: Report, { hitBuffer, outcomeBuffer }: EdgeBuffers): void {
+function countHits(hits: readonly EdgeHit[], into: Pick<HitSums, 'count' | 'countAtEdge'>): void {
   for (const { restriction, target = '', source, outcome, count, lastAt } of hits) {
     const hit = { sourceIp: source, outcome, at: Date.parse(lastAt) }
     if (restriction !== null && isId('ipx', restriction))
-      hitBuffer.count({ ...hit, restrictionId: toUuid(restriction), apiKeyId: null }, count)
-    if (isTarget(target))
-      hitBuffer.countAtEdge({ ...hit, edgeId: toUuid(target), byModule: restriction === null }, count)
-    if (outcome === 'refused' && isTarget(target)) noteAtEdge(target, source, outcome, lastAt)
+      into.count({ ...hit, restrictionId: toUuid(restriction), apiKeyId: null }, count)
+    if (isTarget(target)) into.countAtEdge({ ...hit, edgeId: toUuid(target), byModule: restriction === null }, count)
   }
-  for (const { target, source, lastAt } of allowed) if (isTarget(target)) noteAtEdge(target, source, 'allowed', lastAt)
-  function noteAtEdge(target: Id<'edgtcp' | 'edghtsrt'>, ip: string, outcome: 'allowed' | 'refused', at: string): void {
-    outcomeBuffer.saw({ targetId: toUuid(target), node, ip, outcome, at: Date.parse(at) })
+}
+
+/** Nothing is added up here, so it may come twice. */
+function noteAddresses({ node, hits, allowed = [] }: Report, outcomes: Pick<OutcomeBuffer, 'saw'>): void {
+  const note = (target = '', ip: string, outcome: 'allowed' | 'refused', lastAt: string) => {
+    if (isTarget(target)) outcomes.saw({ targetId: toUuid(target), node, ip, outcome, at: Date.parse(lastAt) })
   }
+  for (const { target, source, outcome, lastAt } of hits)
+    if (outcome === 'refused') note(target, source, outcome, lastAt)
+  for (const { target, source, lastAt } of allowed) note(target, source, 'allowed', lastAt)
 }
 
 const isTarget = (text: string): text is Id<'edgtcp' | 'edghtsrt'> => isId('edgtcp', text) || isId('edghtsrt', text)

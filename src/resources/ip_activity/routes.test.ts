@@ -9,8 +9,13 @@ import { newUser } from '../../../test/harness/principals.ts'
 import { signIn } from '../../../test/harness/session.ts'
 import { addCounts } from '../../access/evidence/counts.ts'
 import { addEdgeCounts, type EdgeCount } from '../../access/evidence/edge_counts.ts'
+import { createHitSums } from '../../access/evidence/hit_sums.ts'
+import { addReportedHits } from '../../access/evidence/reported_hits.ts'
 import { deleteEdgeCountsBefore } from '../../access/evidence/roll_ups.ts'
-import { toUuid } from '../../kernel/ids.ts'
+import { many, run } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { transaction } from '../../db/transaction.ts'
+import { newUuid, toUuid } from '../../kernel/ids.ts'
 
 const plane = await startControlPlane({ after }, { env: behindProxy })
 const hourMs = 60 * 60 * 1_000
@@ -120,4 +125,29 @@ test('an edge can be deleted while counts of it are being written, and neither f
     ])
     assert.equal(deleted.status, 204, deleted.text)
   }
+})
+
+test('what a node sends twice is added once, and a change that deletes its edge and then its restriction does not deadlock', async () => {
+  const admin = await plane.newAccount()
+  const edge = await newTcpEdge(admin)
+  const { id } = await restrict(admin, { type: 'endpoints', ip_policy_ids: [await policyWith(admin)] })
+  const [edgeId, restrictionId] = [toUuid(edge.id as `edgtcp_${string}`), toUuid(id as `ipx_${string}`)]
+  const sums = createHitSums(100, () => assert.fail('it has room'))
+  const hit = { sourceIp: '192.0.2.1', outcome: 'refused', at: Date.now() } as const
+  sums.count({ ...hit, restrictionId, apiKeyId: null }, 3)
+  sums.countAtEdge({ ...hit, edgeId, byModule: false }, 3)
+  const sender = newUuid()
+  const add = () => addReportedHits(plane.db, { node: 'edge-1', sender, batch: 1 }, sums, Date.now())
+  let adding: Promise<void> | undefined
+  await transaction(plane.db, async (tx) => {
+    await run(tx, sql`select from edges where id = ${edgeId} for update`)
+    adding = add()
+    const waiting = sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%from edges%'`
+    await poll(async () => (await many(plane.db, waiting)).length > 0)
+    await run(tx, sql`select from ip_restrictions where id = ${restrictionId} for update`)
+  })
+  await adding
+  await add()
+  const { total, edges } = await activity(admin)
+  assert.deepEqual([total.endpoints.refused, edges[0].refused], [3, 3])
 })
