@@ -193,6 +193,10 @@ const cases: Record<string, { fires: Series; quiet: Series; at?: string }> = {
     fires: { gatehouse_edge_nodes_missing_certificates: '2x90' },
     quiet: { gatehouse_edge_nodes_missing_certificates: '2x5 0x90' },
   },
+  GatehouseLimitsShut: {
+    fires: { gatehouse_edge_nodes_shut_limits: '2x90' },
+    quiet: { gatehouse_edge_nodes_shut_limits: '2 0x90' },
+  },
   GatehouseRecordsRefused: {
     fires: { gatehouse_edge_nodes_refusals: '2x90' },
     quiet: { gatehouse_edge_nodes_refusals: '0x90' },

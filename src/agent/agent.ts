@@ -1,6 +1,7 @@
 import type { RecordKey } from '../distribution/records.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Timing } from '../kernel/timing.ts'
+import { createCellLimits } from './cell_limits.ts'
 import { createCertificates } from './certificates/certificates.ts'
 import type { NameServer } from './certificates/name_server.ts'
 import type { NodeKey } from './disk/node_key.ts'
@@ -52,7 +53,10 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
   const preparation = createPreparation({ log, clock: timing.now, known, policyFiles, upstreams }, refusals)
   const enforcement = createEnforcement({ ...parts, known, refusals }, proxy)
   const certificates = createCertificates({ clock: timing.elapsed, known, node, nodeKey, names, refusals })
-  const step = createStep({ log, clock: timing.elapsed, recordLog, preparation, enforcement, certificates, refusals })
+  const cellLimits = createCellLimits(known)
+  const step = createStep({
+    ...{ log, clock: timing.elapsed, recordLog, preparation, enforcement, certificates, cellLimits, refusals },
+  })
   const missedDeletions = createMissedDeletions(log, () => livingIn(known, preparation.unfinished), parts.hasRecord)
   const intake = createIntake(step.position())
   const disagreement = createDisagreement({ ...parts, intake, step, refusals, drop: () => worker.drop() })
@@ -71,22 +75,18 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
     step.resolveAgain(keys)
     worker.soon()
   }
-  function lookAtAddresses(): void {
-    if (!upstreams.havePolicyAddressesChanged()) return
-    log.info({}, 'the addresses of this machine or of the control plane changed; checking upstreams again')
-    resolveAgain()
-  }
   const timers = [
     timing.every(parts.retryMs, () => (step.isDue() || missedDeletions.isDue()) && worker.soon()),
     timing.every(parts.retryMs, disagreement.resolve),
     timing.every(sayWaitingEveryMs, () => step.position().complete || sayWaiting(log, intake.state())),
-    timing.every(lookAtAddressesEveryMs, lookAtAddresses),
+    timing.every(lookAtAddressesEveryMs, () => lookAtAddresses(parts, resolveAgain)),
   ]
 
   return {
     /** Plans everything that is on disk, for the proxy to start with. */
     async load(): Promise<Iterable<Entry>> {
       const prepared = await preparation.prepare({ [Symbol.iterator]: () => known.values() })
+      for (const key of known.keys()) cellLimits.note(key)
       if (!step.position().complete) sayWaiting(log, intake.state())
       return enforcement.load(prepared, step.position().complete)
     },
@@ -115,6 +115,7 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
         pending,
         ...upstreams.state(),
         certificates: certificates.state(),
+        shutLimits: cellLimits.shut(),
         refusals: refusals.latest(),
         refused: refusals.counts(),
       }
@@ -124,6 +125,12 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
       await worker.stop()
     },
   }
+}
+
+function lookAtAddresses({ log, upstreams }: Parts, resolveAgain: () => void): void {
+  if (!upstreams.havePolicyAddressesChanged()) return
+  log.info({}, 'the addresses of this machine or of the control plane changed; checking upstreams again')
+  resolveAgain()
 }
 
 type Reading = { staged: number; pending: number | undefined; differs: boolean }

@@ -1,6 +1,7 @@
 import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records.ts'
 import type { Clock } from '../kernel/clock.ts'
 import type { Log } from '../kernel/log.ts'
+import type { CellLimits } from './cell_limits.ts'
 import { type Certificates, isOfEdges } from './certificates/certificates.ts'
 import type { Position, RecordLog } from './disk/record_log.ts'
 import type { Enforcement } from './enforcement.ts'
@@ -21,12 +22,13 @@ type Parts = {
   preparation: Preparation
   enforcement: Enforcement
   certificates: Certificates
+  cellLimits: Pick<CellLimits, 'note'>
   refusals: Refusals
 }
 
 /** Takes the node from one consistent state to the next: prepare, plan, own log, proxy. Knows how far it has come. */
 export function createStep(parts: Parts) {
-  const { log, recordLog, preparation, enforcement, certificates, refusals } = parts
+  const { log, recordLog, preparation, enforcement, certificates, cellLimits, refusals } = parts
   const known = recordLog.records
   const withNewAddress = new Set<RecordKey>()
   /** Certificates, and keys to them, that have changed and are not applied to the proxy yet. */
@@ -70,7 +72,10 @@ export function createStep(parts: Parts) {
       notLogged = new Map()
       unfinishedSince.forgetOthers(preparation.unfinished.keys())
       for (const key of stale) withNewAddress.delete(key)
-      for (const { key } of logged) if (isOfCertificates(key)) pendingCertificates.add(key)
+      for (const { key } of logged) {
+        if (isOfCertificates(key)) pendingCertificates.add(key)
+        cellLimits.note(key)
+      }
       unenforced.add(planned, next.complete, logged)
       await unenforced.enforce(signal)
       await noteEdges(certificates, logged)

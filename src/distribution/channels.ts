@@ -118,6 +118,8 @@ export type Report = {
   proxyLosses?: number
   /** Orders of the operator that the node got without the control plane. Absent in agents before 0.3. */
   emergencies?: EmergencyInForce[]
+  /** Routes and TCP edges that are shut: it is not known how many nodes share their limits. Absent in agents before 0.3. */
+  shutLimits?: number
   /** How often an address was refused, or would have been, since the last report, for the control plane to add up. */
   hits: EdgeHit[]
   /** The number of `hits`, which are answered with `keptHits` when they are in the database. Absent in agents before 0.3. */

@@ -96,6 +96,7 @@ export function readReport(text: string, subject: string, now: number): ReadRepo
       ...readDifferences(sent.differences, now),
       ...(isCount(sent.proxyLosses) && { proxyLosses: sent.proxyLosses }),
       ...readEmergencies(sent.emergencies, now),
+      ...(isCount(sent.shutLimits) && { shutLimits: sent.shutLimits }),
       ...readUpstreams(sent.upstreams),
       ...(sent.countsRules === true && { countsRules: true }),
       ...(ruleHits && { ruleHits: ruleHits.read }),

@@ -5,11 +5,12 @@ import { degraded, down, listed, type Status, together, unknown, up, within, wor
 
 type BackendModule = { readonly enabled: boolean; readonly backend_id: BackendId } | null
 type RedirectModule = { readonly enabled: boolean; readonly to: string } | null
+type RateLimitModule = { readonly enabled: boolean; readonly scope: 'node' | 'cell' } | null
 type RestrictionModule = { readonly enabled: boolean; readonly ip_policy_ids: readonly string[] } | null
 
 /** As they are shown on TCP edges and routes. */
 export type ForwardingModules = { readonly backend: BackendModule; readonly ip_restriction: RestrictionModule }
-type Forwarding = ForwardingModules & { readonly id: string }
+type Forwarding = ForwardingModules & { readonly id: string; readonly rate_limit?: RateLimitModule }
 export type RouteFacts = Forwarding & { readonly match: string; readonly redirect?: RedirectModule }
 /** Null: all of the account. */
 type Cells = { readonly cells: readonly string[] | null }
@@ -24,6 +25,8 @@ export type HttpsEdgeFacts = Hostports & Cells & { readonly routes: readonly Rou
 export type EdgeContext = BackendContext & {
   /** Record of the account's own restrictions, which every edge of it obeys. */
   readonly restrictionsKey: string
+  /** Record of the number of nodes, by which its limits of a cell are divided. */
+  readonly cellNodesKey: string
   /** The account's certificates for names, by name, where the domain of the name has one. */
   readonly certificates: ReadonlyMap<string, { readonly notAfter: string }>
   readonly now: number
@@ -44,9 +47,14 @@ function forwarding({ backend }: Forwarding, context: BackendContext): Status {
 }
 
 /** Records that its traffic depends on besides its backend. */
-const keysOf = (key: string, { ip_restriction }: Forwarding, { restrictionsKey }: EdgeContext): string[] => [
+const keysOf = (
+  key: string,
+  { ip_restriction, rate_limit }: Forwarding,
+  { restrictionsKey, cellNodesKey }: EdgeContext,
+): string[] => [
   key,
   restrictionsKey,
+  ...(rate_limit?.enabled && rate_limit.scope === 'cell' ? [cellNodesKey] : []),
   ...(ip_restriction?.enabled ? ip_restriction.ip_policy_ids.map((id) => `policy.${id}`) : []),
 ]
 

@@ -211,7 +211,8 @@ export async function loadFacts(request: HealthRequest, wanted: Wanted): Promise
   const nodes = edges.all()
   const accountId = toId('ac', caller.accountId)
   const restrictionsKey = `restrictions.${accountId}`
-  const keys = [...(wanted.keys ?? []), restrictionsKey]
+  const cellNodesKey = `cell_nodes.${accountId}`
+  const keys = [...(wanted.keys ?? []), restrictionsKey, cellNodesKey]
   const row = await readFacts(request, nodes, { ...wanted, keys })
   const backends = row.backends.map(toBackendFacts)
   const known = new Set([...keys, ...backends.map(({ id }) => backendKey(id))])
@@ -222,6 +223,7 @@ export async function loadFacts(request: HealthRequest, wanted: Wanted): Promise
     fleet: { isConnected: edges.isConnected(), nodes: own.map((node) => nodeFacts(node, account)) },
     cellsOfEdges: new Map(row.edges.map(({ id, cells }) => [toId('edghts', id), cells])),
     restrictionsKey,
+    cellNodesKey,
     withheld: new Map(row.withheld.map(({ key, reason }) => [key, reason])),
     rollouts: new Map(row.rollouts.map(({ key, ...rollout }) => [key, toRollout(rollout)])),
     backends: new Map(backends.map((backend) => [backend.id, backend])),

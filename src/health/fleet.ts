@@ -135,6 +135,7 @@ type NodeAsSeen = Pick<
   | 'storageFault'
   | 'differences'
   | 'emergencies'
+  | 'shutLimits'
   | 'certificates'
 >
 export type NodeContext = {
@@ -188,6 +189,14 @@ export function nodeStatus(node: NodeAsSeen, { isConnected, due, isKeyAccepted }
         `By emergency order ${id}, it refuses ${counted(ranges, 'range')} of addresses until ${expiresAt}.`,
       ),
     ),
+    ...(node.shutLimits
+      ? [
+          degraded(
+            'limits_shut',
+            `It does not know how many nodes share limits of its cell, and lets no one through to ${counted(node.shutLimits, 'route or TCP edge', 'routes and TCP edges')} with such a limit.`,
+          ),
+        ]
+      : []),
     ...(rejected > 0
       ? [degraded('record_refused', `It rejected ${counted(rejected, 'record')} and keeps what was there before.`)]
       : []),

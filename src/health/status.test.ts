@@ -50,6 +50,7 @@ const context = (backends: BackendFacts[] = [backend()], fields: Partial<EdgeCon
   withheld: new Map(),
   rollouts: new Map(),
   restrictionsKey: 'restrictions.ac_1',
+  cellNodesKey: 'cell_nodes.ac_1',
   certificates: new Map(),
   now,
   ...fields,
@@ -335,6 +336,17 @@ test('a TCP edge needs no certificate', () => {
   assert.match(found.reason, /port 20001 is not served\.$/)
 })
 
+test('a limit of the cell depends on the number of nodes, and others do not', () => {
+  const route = (scope: 'node' | 'cell', enabled = true) => ({
+    ...{ id: 'edghtsrt_1', match: '/', backend: { enabled: true, backend_id: a }, ip_restriction: null },
+    rate_limit: { enabled, scope },
+  })
+  const around = context([backend()], { withheld: new Map([['cell_nodes.ac_1', 'not counted yet']]) })
+  assert.equal(shown(routeStatus(route('cell'), around)), 'degraded record_withheld')
+  assert.equal(shown(routeStatus(route('cell', false), around)), 'up ok')
+  assert.equal(shown(routeStatus(route('node'), around)), 'up ok')
+})
+
 test('a node is down when it is silent, and unknown when the control plane cannot hear it', () => {
   const fine = {
     live: true,
@@ -354,6 +366,8 @@ test('a node is down when it is silent, and unknown when the control plane canno
     [{ storageFault: 'ENOSPC' }, {}, 'degraded storage_fault'],
     [{ differences: { found: 3, since: at, agreedAt: null, latest: [] } }, {}, 'degraded proxy_differs'],
     [{ differences: { found: 3, since: null, agreedAt: at, latest: [] } }, {}, 'up ok'],
+    [{ shutLimits: 2 }, {}, 'degraded limits_shut'],
+    [{ shutLimits: 0 }, {}, 'up ok'],
     [{}, { isKeyAccepted: false }, 'degraded node_key_waiting'],
     [{ certificates: { names: 1, waiting: 1, firstExpiry: null, missing: 0 } }, {}, 'degraded certificate_missing'],
     [{ certificates: { names: 1, waiting: 0, firstExpiry: null, missing: 3 } }, {}, 'degraded certificate_missing'],

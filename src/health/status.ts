@@ -57,6 +57,7 @@ export const codes = [
   'rollout_halted',
   'proxy_differs',
   'emergency',
+  'limits_shut',
   'storage_fault',
   'delivery_failing',
   'disabled',

@@ -3,6 +3,10 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
+import { transaction } from '../../src/db/transaction.ts'
+import { toUuid } from '../../src/kernel/ids.ts'
+import { writeOutboxOfMany } from '../../src/operations/outbox.ts'
+import { defaultCell } from '../../src/operations/placement.ts'
 import { startInstallation } from '../harness/edge.ts'
 import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
@@ -74,4 +78,45 @@ test('each node lets its part of the limit through, of as many nodes as may serv
     () => shareOf('/cell'),
     (share) => share === 3,
   )
+})
+
+test('while the number of nodes is not known such a route is shut, and the node, the control plane and the API say so', async () => {
+  const account = toUuid(admin.accountId as `ac_${string}`)
+  const sendNumber = (isThere: boolean) =>
+    transaction(db, async (tx) => {
+      await run(
+        tx,
+        isThere
+          ? sql`insert into accounts_with_cell_limits (account_id) values (${account})`
+          : sql`delete from accounts_with_cell_limits where account_id = ${account}`,
+      )
+      await writeOutboxOfMany(tx, defaultCell, [{ accountId: account, key: `cell_nodes.${admin.accountId}` }])
+    })
+  const status = async () => {
+    const { edge_nodes } = (await admin('GET', '/edge_nodes')).body
+    return edge_nodes.find(({ name }: { name: string }) => name === 'edge-1').status
+  }
+  const metric = async (url: string, name: string) =>
+    new RegExp(`^${name} (\\d+)$`, 'm').exec(await (await fetch(`${url}/metrics`)).text())?.[1]
+  const statusOf = async (path: string) => (await get(edge, { host, path, headers: [`X-Try: ${tries++}`] })).status
+  const controlPlane = installation.processes[0]?.origin ?? ''
+  assert.equal((await status()).state, 'up')
+  // As a control plane that knows of no such limits would.
+  await sendNumber(false)
+  const { state, code, reason } = await poll(status, (now) => now.state !== 'up')
+  assert.deepEqual([state, code], ['degraded', 'limits_shut'])
+  assert.match(
+    reason,
+    /^It does not know how many nodes .* no one through to 2 routes and TCP edges with such a limit\.$/,
+  )
+  assert.deepEqual(await Promise.all(['/cell', '/least', '/node'].map(statusOf)), [500, 500, 200])
+  assert.equal(await metric(edge.statusUrl, 'gatehouse_edge_shut_limits'), '2')
+  assert.equal(await metric(controlPlane, 'gatehouse_edge_nodes_shut_limits'), '2')
+  const ready = await fetch(`${edge.statusUrl}/readyz`)
+  assert.equal(ready.status, 200, 'its other routes are served')
+  assert.match(await ready.text(), /2 routes and TCP edges with a limit of it are shut/)
+  await sendNumber(true)
+  await poll(status, (now) => now.state === 'up')
+  assert.equal(await metric(edge.statusUrl, 'gatehouse_edge_shut_limits'), '0')
+  assert.equal(await statusOf('/cell'), 200)
 })

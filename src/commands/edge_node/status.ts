@@ -65,23 +65,18 @@ export function serveNodeStatus({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: Status
       : `waiting for the first complete read: ${staged} records read, ${pending ?? 'unknown'} pending`
   }
 
-  function warnings(): string[] {
-    const [disk, nats, clock] = [storage.fault(), link.fault(), clockFaultOf(link)]
-    return [
-      ...(disk ? [`no changes are applied: ${disk}`] : []),
-      ...(nats ? [`no changes arrive: ${nats}`] : []),
-      ...(clock ? [clock] : []),
-      ...(differences.state().since === null ? [] : ['another program changed HAProxy; the log names what']),
-      ...emergencies
-        .state()
-        .map(({ id, ranges, expiresAt }) => `emergency order ${id} refuses ${ranges} ranges until ${expiresAt}`),
-      ...emergencies.unread().map((file) => `cannot read ${file}: emergency orders in it are not in force`),
-    ]
-  }
-
   async function metrics(): Promise<Record<string, number>> {
-    const { ready, applied, records, unfinished, refused, refusedUpstreams, unresolvedNames, certificates } =
-      agent.state()
+    const {
+      ready,
+      applied,
+      records,
+      unfinished,
+      refused,
+      refusedUpstreams,
+      unresolvedNames,
+      certificates,
+      shutLimits,
+    } = agent.state()
     return {
       gatehouse_edge_ready: ready && !isDraining() ? 1 : 0,
       gatehouse_edge_applied_generation: applied,
@@ -94,6 +89,7 @@ export function serveNodeStatus({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: Status
       gatehouse_edge_differs: differences.state().since === null ? 0 : 1,
       ...agreementMetric(differences),
       gatehouse_edge_emergency_orders: emergencies.state().length,
+      gatehouse_edge_shut_limits: shutLimits,
       gatehouse_edge_refused_upstreams: refusedUpstreams,
       gatehouse_edge_unresolved_names: unresolvedNames,
       gatehouse_edge_certificate_names: certificates.names,
@@ -118,9 +114,27 @@ export function serveNodeStatus({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: Status
   }
 
   return serveStatus(listen, {
-    ...{ status, notReady, warnings, metrics, more: requests.trafficMetrics },
+    ...{ status, notReady, warnings: () => warningsOf(node), metrics, more: requests.trafficMetrics },
     takeEmergency: emergencies.take,
   })
+}
+
+function warningsOf({ agent, link, storage, differences, emergencies }: Node): string[] {
+  const [disk, nats, clock] = [storage.fault(), link.fault(), clockFaultOf(link)]
+  const { shutLimits } = agent.state()
+  return [
+    ...(disk ? [`no changes are applied: ${disk}`] : []),
+    ...(nats ? [`no changes arrive: ${nats}`] : []),
+    ...(clock ? [clock] : []),
+    ...(differences.state().since === null ? [] : ['another program changed HAProxy; the log names what']),
+    ...(shutLimits > 0
+      ? [`the number of nodes in the cell is not known: ${shutLimits} routes and TCP edges with a limit of it are shut`]
+      : []),
+    ...emergencies
+      .state()
+      .map(({ id, ranges, expiresAt }) => `emergency order ${id} refuses ${ranges} ranges until ${expiresAt}`),
+    ...emergencies.unread().map((file) => `cannot read ${file}: emergency orders in it are not in force`),
+  ]
 }
 
 const clockFaultOf = (link: Link): string | undefined => clockFault(link.clockOffset() ?? 0, 'NATS')

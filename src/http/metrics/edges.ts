@@ -12,6 +12,7 @@ type Shown = Pick<
   | 'storageFault'
   | 'differences'
   | 'emergencies'
+  | 'shutLimits'
   | 'upstreams'
   | 'certificates'
 >
@@ -147,6 +148,12 @@ function faultMetrics(registers: Registers, liveNodes: () => readonly Shown[]): 
     'gatehouse_edge_nodes_in_emergency',
     'Live edge nodes that refuse addresses by an emergency order.',
     () => liveNodes().filter(({ emergencies = [] }) => emergencies.length > 0).length,
+  )
+  gauge(
+    registers,
+    'gatehouse_edge_nodes_shut_limits',
+    'Routes and TCP edges that are shut because the number of nodes that share their limits is not known, summed over live edge nodes.',
+    () => liveNodes().reduce((sum, { shutLimits = 0 }) => sum + shutLimits, 0),
   )
   gauge(
     registers,

@@ -62,6 +62,8 @@ export type EdgeNode = {
   proxyLosses?: number
   /** Absent in agents before 0.3. */
   emergencies?: EmergencyInForce[]
+  /** Routes and TCP edges that are shut: it is not known how many nodes share their limits. Absent in agents before 0.3. */
+  shutLimits?: number
   /** How many addresses of backends have each status. Absent in agents before 0.2. */
   upstreams?: Record<UpstreamStatus, number>
   /** It counts which rules decide. Absent in agents before 0.2. */
