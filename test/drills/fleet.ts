@@ -2,13 +2,7 @@
 // force, what it costs, and how soon all nodes are back after a restart, and after NATS was away for so many seconds. The
 // nodes are agents as they are, 250 in a process, with a disk and no HAProxy behind them; every fourth cell has a real one.
 // The edges are written into the tables, and reach their cell when their account is placed there.
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { mkdir, mkdtemp } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { joinNode } from '../../src/commands/edge_node/join.ts'
 import { type DbPool, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
 import { transaction } from '../../src/db/transaction.ts'
@@ -17,16 +11,15 @@ import { type Id, newUuid, toId, toUuid, type Uuid } from '../../src/kernel/ids.
 import { type Cell, listCells, placeAccount } from '../../src/operations/placement.ts'
 import { type Joining, startJoining } from '../fleet/joining.ts'
 import { startOperatorNatsCluster } from '../fleet/operator_nats.ts'
-import type { Answered, Asked } from '../fleet/simulated_nodes.ts'
-import type { Account, Scope } from '../harness/control_plane.ts'
+import { joinSimulated, type SimulatedNodes, startSimulated } from '../fleet/simulated.ts'
+import type { Account } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
-import { pause, poll } from '../harness/poll.ts'
+import { pause } from '../harness/poll.ts'
 import { createCells } from '../harness/publishers.ts'
 import { quantile, quantiles } from '../harness/quantiles.ts'
 
 const [nodeCount = 1_000, cellCount = 20, accountCount = 1_000, edgeCount = 100_000, changes = 200, awaySeconds = 60] =
   process.argv.slice(2).map(Number)
-const nodesPerProcess = 250
 const idleSeconds = 30
 const changesPerSecond = 10
 const goalMs = 150
@@ -47,8 +40,10 @@ await drill(async (scope) => {
   const tenants = await newTenants(fleet, cells)
   console.log(`${accountCount} accounts with ${edgeCount} edges in ${cells.length} cells`)
 
-  const folders = await joinAll(fleet, cells)
-  let nodes = await startNodes(scope, folders)
+  const joining = performance.now()
+  const folders = await joinSimulated(fleet, nodeCount, (index) => ({ cell: cells[index % cells.length] }))
+  console.log(`${nodeCount} nodes joined in ${secondsSince(joining)} s`)
+  let nodes = await startSimulated(scope, folders)
   for (const cell of cells.filter((_, index) => index % 4 === 0)) await startRealNode(fleet, cell)
   const began = performance.now()
   await nodes.allReady()
@@ -65,7 +60,7 @@ await drill(async (scope) => {
   console.log(`memory: nodes ${megabytes(nodes.pids())} MB, control plane ${megabytes([first.child.pid])} MB`)
 
   const times: number[] = []
-  const busySeconds = changes / changesPerSecond
+  const changing = performance.now()
   const busy = await measured(uses, async () => {
     for (let index = 0; index < changes; index++) {
       const from = performance.now()
@@ -73,16 +68,19 @@ await drill(async (scope) => {
       await pause(Math.max(0, 1_000 / changesPerSecond - (performance.now() - from)))
     }
   })
+  const busySeconds = (performance.now() - changing) / 1_000
   const perChange = Object.entries(busy).map(([who, ms]) => {
     const more = ms - ((idle[who] ?? 0) * busySeconds) / idleSeconds
     return `${who} ${(more / changes / (nodeCount / cellCount)).toFixed(2)}`
   })
-  console.log(`${changes} changes in force on all nodes of their cell: ${quantiles(times)}`)
+  console.log(
+    `${changes} changes in ${busySeconds.toFixed(0)} s, in force on all nodes of their cell: ${quantiles(times)}`,
+  )
   console.log(`in ms of processor time per change and node of its cell: ${perChange.join(', ')}`)
 
   await nodes.kill()
   const restarted = performance.now()
-  nodes = await startNodes(scope, folders)
+  nodes = await startSimulated(scope, folders)
   await nodes.allReady()
   console.log(`all nodes restarted at once: full state again after ${secondsSince(restarted)} s`)
   const after = await measured(uses, () => pause(60_000))
@@ -138,96 +136,14 @@ async function insertEdges(db: DbPool, accountId: Uuid, edges: readonly Uuid[]):
   )
 }
 
-/** As `gatehouse edge join` does it, without starting a program for each. Resolves to the folders. */
-async function joinAll(fleet: Joining, cells: readonly Cell[]): Promise<string[]> {
-  const home = await mkdtemp(join(tmpdir(), 'gatehouse-fleet-'))
-  const folders: string[] = []
-  const left = Array.from({ length: nodeCount }, (_, index) => index)
-  async function some(): Promise<void> {
-    for (let index = left.pop(); index !== undefined; index = left.pop()) {
-      const name = `simulated-${index}`
-      const folder = join(home, name)
-      await mkdir(folder)
-      const token = await fleet.invite(name, cells[index % cells.length])
-      await joinNode({ address: fleet.origin, token, name, folder, settings: join(folder, 'joined.env') })
-      folders.push(folder)
-    }
-  }
-  const began = performance.now()
-  await Promise.all(Array.from({ length: 8 }, some))
-  console.log(`${nodeCount} nodes joined in ${secondsSince(began)} s`)
-  return folders
-}
-
 async function startRealNode(fleet: Joining, cell: Cell): Promise<void> {
   const machine = await fleet.joinMachine(await fleet.invite(`real-${cell.name}`, cell))
   if (machine.code !== 0) throw new Error(machine.stderr)
   await fleet.startJoined(machine)
 }
 
-async function startNodes(scope: Scope, folders: readonly string[]) {
-  const parts = Array.from({ length: Math.ceil(folders.length / nodesPerProcess) }, (_, index) =>
-    folders.slice(index * nodesPerProcess, (index + 1) * nodesPerProcess),
-  )
-  const processes = parts.map(startPart)
-  scope.after(kill)
-  await Promise.all(processes.map(({ ask }, index) => ask({ start: parts[index] as string[] })))
-  const total = async (field: 'ready' | 'errors') => {
-    const answers = await Promise.all(processes.map(({ ask }) => ask({ state: true })))
-    return answers.reduce((sum, answered) => sum + (answered[field] ?? 0), 0)
-  }
-  async function kill(): Promise<void> {
-    await Promise.all(processes.map(({ end }) => end()))
-  }
-  return {
-    kill,
-    pids: () => processes.map(({ pid }) => pid),
-    allReady: () =>
-      poll(
-        () => total('ready'),
-        (ready) => ready === folders.length,
-        { everyMs: 500, withinSeconds: 600 },
-      ),
-    errors: () => total('errors'),
-    /** When the last node of the cell had applied it. */
-    async applied(cell: string, generation: number): Promise<number> {
-      const answers = await Promise.all(processes.map(({ ask }) => ask({ cell, generation })))
-      return Math.max(...answers.map(({ at = 0 }) => at))
-    },
-  }
-}
-type Nodes = Awaited<ReturnType<typeof startNodes>>
-
-type Question<Kind = Asked> = Kind extends Asked ? Omit<Kind, 'id'> : never
-
-function startPart() {
-  const child = fork(new URL('../fleet/simulated_nodes.ts', import.meta.url), {
-    execArgv: ['--max-old-space-size=8192'],
-  })
-  const open = new Map<number, (answered: Answered) => void>()
-  let asked = 0
-  child.on('message', (answered: Answered) => {
-    open.get(answered.id)?.(answered)
-    open.delete(answered.id)
-  })
-  return {
-    pid: child.pid,
-    ask: (question: Question): Promise<Answered> =>
-      new Promise((resolve) => {
-        const id = asked++
-        open.set(id, resolve)
-        child.send({ id, ...question })
-      }),
-    async end(): Promise<void> {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    },
-  }
-}
-
 /** Milliseconds from the request until all nodes of the cell have the change. */
-async function changeOne(nodes: Nodes, tenant: Tenant, name: string): Promise<number> {
+async function changeOne(nodes: SimulatedNodes, tenant: Tenant, name: string): Promise<number> {
   const from = performance.timeOrigin + performance.now()
   const generation = await patch(tenant, name)
   return (await nodes.applied(tenant.cell.name, generation)) - from

@@ -22,9 +22,14 @@ import { startOperatorNats } from './operator_nats.ts'
 export type Joining = Awaited<ReturnType<typeof startJoining>>
 
 /** With NATS in operator mode, or another one that is given. */
-export async function startJoining(scope: Scope, given?: { nats: Promise<LocalNats>; operator: NatsOperator }) {
+export async function startJoining(
+  scope: Scope,
+  given?: { nats: Promise<LocalNats>; operator: NatsOperator },
+  { env: ofServe = {}, databaseUrl }: { env?: Record<string, string>; databaseUrl?: string } = {},
+) {
   const { operator } = given ?? newNatsOperator(Date.now())
-  const installation = await startInstallation(scope, {}, undefined, given?.nats ?? startOperatorNats(scope, operator))
+  const nats = given?.nats ?? startOperatorNats(scope, operator)
+  const installation = await startInstallation(scope, ofServe, databaseUrl, nats)
   await insertNatsOperator(installation.db, secretsBox, operator)
   const env = {
     GATEHOUSE_DATABASE_URL: installation.databaseUrl,

@@ -7,7 +7,7 @@ import { openCredentials } from '../../src/agent/disk/credentials.ts'
 import { diskFiles } from '../../src/agent/disk/files.ts'
 import { openNodeKey } from '../../src/agent/disk/node_key.ts'
 import { openPolicyFiles } from '../../src/agent/disk/policy_files.ts'
-import { openRecordLog } from '../../src/agent/disk/record_log.ts'
+import { openRecordLog, type RecordLog } from '../../src/agent/disk/record_log.ts'
 import type { Enforcer } from '../../src/agent/enforcement.ts'
 import { createAllowed } from '../../src/agent/reports/allowed.ts'
 import { createHealth } from '../../src/agent/reports/health.ts'
@@ -20,13 +20,17 @@ import { joinedEnvironment, readEdgeConfig } from '../../src/config/config.ts'
 import { version } from '../../src/config/version.ts'
 import type { Log } from '../../src/kernel/log.ts'
 import { systemTiming } from '../../src/kernel/system_timing.ts'
+import { marksIn } from './marks.ts'
 
-/** What the parent asks: nodes to start, or when all nodes of a cell had applied a generation. */
+/** What the parent asks: nodes to start, when all nodes of a cell had applied a generation, or which ones had other records. */
 export type Asked =
   | { id: number; start: string[] }
   | { id: number; cell: string; generation: number }
   | { id: number; state: true }
-export type Answered = { id: number; at?: number; ready?: number; errors?: number }
+  | { id: number; remember: true }
+  | { id: number; keys: readonly string[] }
+  | { id: number; marks: true }
+export type Answered = { id: number; at?: number; ready?: number; errors?: number; had?: number; marks?: string[] }
 
 /** How many applied changes are kept of each node: a question may come after the answer. */
 const remembered = 64
@@ -58,7 +62,15 @@ const noRequests = {
   trafficCounting: {},
 } as unknown as Parameters<Link['start']>[0]['requests']
 
-type Node = { cell: string; isReady: () => boolean; reached: (generation: number) => number | undefined }
+type Node = {
+  cell: string
+  isReady: () => boolean
+  reached: (generation: number) => number | undefined
+  remember: () => void
+  /** Records that have had another value since then. */
+  changed: ReadonlySet<string>
+  marks: ReadonlySet<string>
+}
 
 const nodes: Node[] = []
 const waiting = new Set<() => void>()
@@ -85,10 +97,11 @@ async function startNode(folder: string): Promise<Node> {
   )
   const health = createHealth()
   const applied: { generation: number; at: number }[] = []
+  const { recordLog, remember, changed, marks } = observed(await openRecordLog(folder))
   const agent = createAgent(
     {
       ...{ log, timing: systemTiming, health, node, nodeKey, names: noNames, openConnections: 'keep', retryMs: 1_000 },
-      recordLog: await openRecordLog(folder),
+      recordLog,
       policyFiles: await openPolicyFiles(join(folder, 'policies'), join(folder, 'pieces'), link.fetchBlob),
       upstreams: createUpstreams(addresses, everywhere),
       hasRecord: link.hasRecord,
@@ -116,6 +129,38 @@ async function startNode(folder: string): Promise<Node> {
     cell,
     isReady: () => agent.state().ready,
     reached: (wanted) => applied.find(({ generation }) => generation >= wanted)?.at,
+    remember,
+    changed,
+    marks,
+  }
+}
+
+/** Notes no values before it is asked to remember: they take as much memory as the records. */
+function observed(recordLog: RecordLog) {
+  const textOf = (value: unknown) => JSON.stringify(value ?? null)
+  let remembered: Map<string, string> | undefined
+  const changed = new Set<string>()
+  const marks = new Set<string>()
+  const noteMarks = (records: Iterable<{ value?: unknown }>) => {
+    for (const { value } of records) for (const mark of marksIn(textOf(value))) marks.add(mark)
+  }
+  noteMarks(recordLog.records.values())
+  return {
+    changed,
+    marks,
+    remember(): void {
+      remembered = new Map([...recordLog.records].map(([key, { value }]) => [key, textOf(value)]))
+      changed.clear()
+    },
+    recordLog: {
+      ...recordLog,
+      append(...[records, ...rest]: Parameters<RecordLog['append']>) {
+        noteMarks(records)
+        for (const { key, value } of remembered ? records : [])
+          if (textOf(value) !== (remembered?.get(key) ?? 'null')) changed.add(key)
+        return recordLog.append(records, ...rest)
+      },
+    },
   }
 }
 
@@ -139,6 +184,9 @@ async function answer(asked: Asked): Promise<Omit<Answered, 'id'>> {
     for (const folder of asked.start) nodes.push(await startNode(folder))
     return {}
   }
+  if ('remember' in asked) for (const { remember } of nodes) remember()
+  if ('keys' in asked) return { had: nodes.filter(({ changed }) => asked.keys.some((key) => changed.has(key))).length }
+  if ('marks' in asked) return { marks: [...new Set(nodes.flatMap(({ marks }) => [...marks]))] }
   if ('cell' in asked) return { at: await whenApplied(asked.cell, asked.generation) }
   return { ready: nodes.filter(({ isReady }) => isReady()).length, errors }
 }
