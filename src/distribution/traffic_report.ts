@@ -1,4 +1,4 @@
-import { lastLatencyBucket, trafficFigures } from '../kernel/edge/traffic.ts'
+import { judgedFigures, lastLatencyBucket, trafficFigures } from '../kernel/edge/traffic.ts'
 import { isId } from '../kernel/ids.ts'
 
 const minuteMs = 60_000
@@ -25,6 +25,8 @@ export type TrafficCount = {
   minute: number
   /** In the order of `trafficFigures`. */
   counts: number[]
+  /** In the order of `judgedFigures`, if there is any. Apart, because older control planes drop counts that they do not know. */
+  judged?: number[]
   /** Pairs of a bucket and a count, of HTTP requests that were answered and neither refused nor limited. */
   latencies: number[]
 }
@@ -56,7 +58,7 @@ export function readTraffic(sent: unknown, now: number): { read: ReportedTraffic
 
 function readCount(sent: unknown, now: number): TrafficCount | undefined {
   if (!isObject(sent) || !isPlace(sent)) return undefined
-  const { account, edge, route, backend, minute, counts, latencies } = sent
+  const { account, edge, route, backend, minute, counts, judged, latencies } = sent
   const isTimely = Number.isSafeInteger(minute) && minute >= now - oldestMs && minute <= now + maxAheadMs
   if (!isTimely || minute % minuteMs !== 0) return undefined
   if (!Array.isArray(counts) || counts.length !== trafficFigures.length || !counts.every(isCount)) return undefined
@@ -64,13 +66,20 @@ function readCount(sent: unknown, now: number): TrafficCount | undefined {
   // A request that was refused, limited or failed is one of those that ended.
   if (requests === 0 || parts.reduce((sum, part) => sum + part, 0) > requests) return undefined
   if (!Array.isArray(latencies) || !areLatencies(latencies, requests)) return undefined
-  return { account, edge, route, backend, minute, counts, latencies }
+  if (judged !== undefined && !areJudged(judged, requests)) return undefined
+  return { account, edge, route, backend, minute, counts, ...(judged !== undefined && { judged }), latencies }
 }
+
+const areJudged = (counts: unknown, requests: number): counts is number[] =>
+  Array.isArray(counts) &&
+  counts.length === judgedFigures.length &&
+  counts.every(isCount) &&
+  counts.reduce((sum, count) => sum + count, 0) <= requests
 
 type Place = Pick<TrafficCount, 'account' | 'edge' | 'route' | 'backend'>
 function isPlace(
   sent: Record<string, unknown>,
-): sent is Place & { minute: number; counts: unknown; latencies: unknown } {
+): sent is Place & { minute: number; counts: unknown; judged: unknown; latencies: unknown } {
   const { account, edge, route, backend } = sent
   if (typeof account !== 'string' || !isId('ac', account)) return false
   if (edge === null) return route === null && backend === null

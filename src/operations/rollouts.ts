@@ -28,7 +28,12 @@ export type Evidence = {
   readonly since?: Answers
   readonly elsewhere?: Answers
 }
-export type Answers = { readonly requests: number; readonly failed: number }
+export type Answers = {
+  readonly requests: number
+  readonly failed: number
+  /** Refused by the application, or of an edge that has no route for them. Missing from what was kept before there was this. */
+  readonly rejected?: number
+}
 
 export type StoredRollout = {
   id: number

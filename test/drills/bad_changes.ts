@@ -1,13 +1,22 @@
-// `npm run drill -- bad-changes <judge> <late seconds>`: 24 bad changes of 12 kinds reach one node of three and are taken back; with `off` as the judge they show what they do everywhere.
+// `npm run drill -- bad-changes <judge> <late seconds> <simulated>`: 24 bad changes of 12 kinds reach one node of three and are
+// taken back; with `off` as the judge they show what they do everywhere. One ends HAProxy so many seconds after it was applied,
+// and is watched for half a minute longer. So many simulated nodes are in the later wave as well.
 import assert from 'node:assert/strict'
+import { loadavg } from 'node:os'
 import { join } from 'node:path'
 import { ask } from '../../src/agent/haproxy/process/runtime.ts'
+
 import { setThresholds } from '../../src/commands/cells/thresholds.ts'
+import { many, one } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import type { RecordKey } from '../../src/distribution/records.ts'
 import { defaultCell } from '../../src/operations/placement.ts'
 import { openRollouts, RolloutFault, resumeRollout, type StoredRollout } from '../../src/operations/rollouts.ts'
+import { goesThroughWaves } from '../../src/publisher/waves/rollout.ts'
 import { get } from '../agent/http_harness.ts'
 import { type BadChange, badChanges, markerPath, newTenantOf, type Owner } from '../fleet/bad_changes.ts'
 import { type Seen, startApplications, startVisitors } from '../fleet/honest_traffic.ts'
+import { joinSimulated, startSimulated } from '../fleet/simulated.ts'
 import { startTwoWaves } from '../fleet/two_waves.ts'
 import type { Scope } from '../harness/control_plane.ts'
 import { drill } from '../harness/drill.ts'
@@ -15,12 +24,14 @@ import { pause, poll } from '../harness/poll.ts'
 import { statusOf } from '../upgrade/installation.ts'
 
 const isJudged = process.argv[2] !== 'off'
-const lateSeconds = Number(process.argv[3] ?? 10)
+const [lateSeconds = 10, simulatedCount = 0] = process.argv.slice(3).map(Number)
 const soakSeconds = 30
-const atOnce = 7
-const warmUpMs = 12_000
+const atOnce = 8
+/** What follows is compared with the minute before the change. */
+const warmUpMs = 60_000
 /** A backend that hangs is noticed when its requests time out. */
 const longestMs = 120_000
+const [haltGoal, returnGoal] = [10, 2]
 
 type Outcome = {
   change: BadChange
@@ -33,19 +44,24 @@ type Outcome = {
 type Waves = Awaited<ReturnType<typeof startTwoWaves>>
 type Node = Awaited<ReturnType<Waves['startNode']>>
 
-function hostOf(index: number): string {
-  return `app.t${index}.example`
-}
+/** The certificate that nodes start with is for one label. */
+const hostOf = (index: number, isWildcard = false): string => `${isWildcard ? 'app.' : ''}t${index}.example`
 
 /** As if there were no judge: each rollout goes on at once. */
-function releaseEverything({ fleet }: Waves, scope: Scope): void {
+async function releaseEverything({ fleet }: Waves, scope: Scope): Promise<void> {
+  const off = { halt_addresses: null, halt_addresses_percent: null, halt_errors_percent: null }
+  await setThresholds(fleet.db, defaultCell.name, off)
   let isOver = false
   const releasing = (async () => {
     while (!isOver) {
       await pause(100)
-      for (const { id, is_urgent } of await openRollouts(fleet.db, defaultCell.id))
-        if (!is_urgent)
-          await resumeRollout(fleet.db, id, { reason: 'a drill without a judge', isUrgent: true }).catch(unlessDecided)
+      const open = await openRollouts(fleet.db, defaultCell.id)
+      const why = { reason: 'a drill without a judge', isUrgent: true, isForced: true }
+      await Promise.all(
+        open
+          .filter(({ is_forced }) => !is_forced)
+          .map(({ id }) => resumeRollout(fleet.db, id, why).catch(unlessDecided)),
+      )
     }
   })()
   scope.after(async () => {
@@ -63,7 +79,7 @@ async function observe(
   { change, owner, prepared }: { change: BadChange; owner: Owner; prepared: unknown },
 ): Promise<Outcome> {
   const seen: Seen[] = []
-  const stop = await startVisitors(nodes, owner.host, change.path ?? '/', seen)
+  const stop = startVisitors(nodes, { host: owner.host, path: change.path, patienceMs: change.patienceMs }, seen)
   await pause(warmUpMs)
   const began = Date.now()
   const answer = await change.make(owner, prepared)
@@ -81,7 +97,7 @@ async function observe(
   const haltedAt = found?.state === 'halted' ? Date.parse(found.moved_at) : undefined
   const first = Math.min(...onCanary.map(({ endedAt }) => endedAt), ...kills)
   const last = Math.max(...onCanary.map(({ startedAt }) => startedAt))
-  return {
+  const outcome = {
     change,
     isStopped: change.isRefused === true || haltedAt !== undefined,
     signal: change.isRefused ? `${answer.body.error_code}` : (found?.evidence?.[0]?.signal ?? '-'),
@@ -89,6 +105,8 @@ async function observe(
     toReturn: haltedAt === undefined ? undefined : Math.max(0, last - haltedAt) / 1_000,
     failedElsewhere: bad.length - onCanary.length + Math.max(0, kills.length - 1),
   }
+  show(outcome)
+  return outcome
 }
 
 /** Halted, or on every node. */
@@ -121,13 +139,17 @@ const endProxies = (nodes: readonly Node[], { host }: Owner, afterSeconds: numbe
 const bodyOf = async (httpsPort: number, host: string): Promise<string> =>
   (await get({ httpsPort }, { path: markerPath, host })).body
 
+const loadNow = (): string => `load of the machine ${loadavg()[0]?.toFixed(1)}`
+
+const seconds = (value: number | undefined) => (value === undefined ? '-' : value.toFixed(1)).padStart(6)
+
+function show({ change, isStopped, signal, toHalt, toReturn, failedElsewhere }: Outcome): void {
+  console.log(
+    `${(isStopped ? 'yes' : 'NO').padEnd(7)}  ${signal.padEnd(21)}  ${seconds(toHalt)}s  ${seconds(toReturn)}s  ${String(failedElsewhere).padStart(16)}  ${change.kind}: ${change.name}`,
+  )
+}
+
 function report(outcomes: readonly Outcome[], others: readonly Seen[]): boolean {
-  const seconds = (value: number | undefined) => (value === undefined ? '-' : value.toFixed(1)).padStart(6)
-  console.log('stopped  signal                 to halt  back    failed elsewhere  change')
-  for (const { change, isStopped, signal, toHalt, toReturn, failedElsewhere } of outcomes)
-    console.log(
-      `${(isStopped ? 'yes' : 'NO').padEnd(7)}  ${signal.padEnd(21)}  ${seconds(toHalt)}s  ${seconds(toReturn)}s  ${String(failedElsewhere).padStart(16)}  ${change.kind}: ${change.name}`,
-    )
   const [stopped, elsewhere] = [
     outcomes.filter(({ isStopped }) => isStopped).length,
     outcomes.filter(({ failedElsewhere }) => failedElsewhere > 0).length,
@@ -142,7 +164,9 @@ function report(outcomes: readonly Outcome[], others: readonly Seen[]): boolean 
   )
   for (const node of new Set(failed.map((each) => each.node)))
     console.log(`  on ${node}: ${failed.filter((each) => each.node === node).length}`)
-  return isJudged ? stopped === outcomes.length && elsewhere === 0 : elsewhere > outcomes.length / 2
+  if (!isJudged) return elsewhere > outcomes.length / 2
+  const isFast = outcomes.every(({ toHalt = 0, toReturn = 0 }) => toHalt <= haltGoal && toReturn <= returnGoal)
+  return stopped === outcomes.length && elsewhere === 0 && isFast && failed.every(({ node }) => node === 'canary')
 }
 
 await drill(async (scope) => {
@@ -154,7 +178,14 @@ await drill(async (scope) => {
   // Before there are waves, so that none of this is watched.
   const owners: Owner[] = []
   for (const [index, change] of changes.entries())
-    owners.push(await newTenantOf(waves.fleet, hostOf(index), apps.sound, change.isWildcard && `*.t${index}.example`))
+    owners.push(
+      await newTenantOf(
+        waves.fleet,
+        hostOf(index, change.isWildcard),
+        apps.sound,
+        change.isWildcard && `*.${hostOf(index)}`,
+      ),
+    )
   const bystanders = [
     await newTenantOf(waves.fleet, hostOf(90), apps.sound),
     await newTenantOf(waves.fleet, hostOf(91), apps.sound),
@@ -165,10 +196,13 @@ await drill(async (scope) => {
   for (const node of nodes)
     for (const owner of [...owners, ...bystanders])
       await poll(async () => (await statusOf(node.httpsPort, owner.host)) === 200, undefined, { withinSeconds: 60 })
-  if (!isJudged) releaseEverything(waves, scope)
+  const simulated = await startLater(scope, waves)
+  const began = performance.now()
+  if (!isJudged) await releaseEverything(waves, scope)
 
+  console.log('stopped  signal                 to halt  back    failed elsewhere  change')
   const others: Seen[] = []
-  const stop = await Promise.all(bystanders.map(({ host }) => startVisitors(nodes, host, '/', others)))
+  const stop = bystanders.map(({ host }) => startVisitors(nodes, { host }, others))
   const todo = changes.map((change, index) => ({ change, owner: owners[index] as Owner, prepared: prepared[index] }))
   const outcomes: Outcome[] = []
   const isAlone = ({ change }: (typeof todo)[number]) => change.endsProxyAfterSeconds !== undefined
@@ -183,5 +217,35 @@ await drill(async (scope) => {
     outcomes.push(await observe(waves, nodes, each))
   }
   for (const each of stop) await each()
-  return report(outcomes, others)
+  console.log(
+    `${outcomes.length} changes in ${((performance.now() - began) / 60_000).toFixed(1)} minutes; ${loadNow()}`,
+  )
+  const isHeld = report(outcomes, others)
+  return (await simulated.show()) === (isJudged ? 0 : simulatedCount) && isHeld
 })
+
+/** Simulated nodes of the later wave. */
+async function startLater(scope: Scope, { fleet }: Waves) {
+  const folders = await joinSimulated(fleet, simulatedCount, () => ({ wave: 1 }))
+  const nodes = await startSimulated(scope, folders)
+  await nodes.allReady()
+  await nodes.remember()
+  const { generation } = await one<{ generation: number }>(
+    fleet.db,
+    sql`select coalesce(max(generation), 0) as generation from outbox`,
+  )
+  return {
+    /** Resolves to how many ever had what the changes made. */
+    async show(): Promise<number> {
+      if (simulatedCount === 0) return 0
+      const rows = await many<{ key: RecordKey }>(
+        fleet.db,
+        sql`select distinct key from outbox where generation > ${generation} and cell_id is null`,
+      )
+      const keys = rows.map(({ key }) => key).filter(goesThroughWaves)
+      const changed = await nodes.haveHad(keys)
+      console.log(`${changed} of ${simulatedCount} simulated nodes of the later wave ever had one of these changes`)
+      return changed
+    },
+  }
+}

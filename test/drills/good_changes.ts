@@ -1,6 +1,8 @@
 // `npm run drill -- good-changes <changes> <accounts>`: ordinary changes beside traffic, through a cell with two waves: how many are stopped wrongly, and how long a refused address takes to every node.
+import { loadavg } from 'node:os'
 import { run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
+import type { StoredRollout } from '../../src/operations/rollouts.ts'
 import { newTenantOf, type Owner } from '../fleet/bad_changes.ts'
 import { type Seen, startApplications, startVisitors } from '../fleet/honest_traffic.ts'
 import { startTwoWaves } from '../fleet/two_waves.ts'
@@ -47,17 +49,18 @@ await drill(async (scope) => {
   const waves = await startTwoWaves(scope, soakMs)
   const canary = await waves.startNode('canary', 0)
   const owners: Owner[] = []
-  for (let n = 0; n < accounts; n++) owners.push(await newTenantOf(waves.fleet, `app.t${n}.example`, apps.sound))
+  for (let n = 0; n < accounts; n++) owners.push(await newTenantOf(waves.fleet, `t${n}.example`, apps.sound))
   const nodes = [canary, await waves.startNode('later-1', 1)]
   for (const { host } of owners)
     for (const { httpsPort } of nodes)
       await poll(async () => (await statusOf(httpsPort, host)) === 200, undefined, { withinSeconds: 60 })
   const seen: Seen[] = []
-  const stops = await Promise.all(owners.map(({ host }) => startVisitors(nodes, host, '/', seen)))
+  const stops = owners.map(({ host }) => startVisitors(nodes, { host }, seen))
   await pause(10_000)
 
   let made = 0
   let wrong = 0
+  const rollouts = new Set<number>()
   const began = performance.now()
   while (made < changes) {
     await Promise.all(
@@ -65,6 +68,15 @@ await drill(async (scope) => {
         const n = made++
         const answer = await (kinds[(n + Math.floor(n / accounts)) % kinds.length] ?? Promise.reject)(owner, n)
         if (answer.status >= 300) throw new Error(answer.text)
+        // Not in a rollout before its publisher has seen it.
+        const generation = Number(answer.headers.get('service-generation'))
+        const isIn = ({ open_until }: StoredRollout) => open_until >= generation
+        const all = await poll(
+          () => waves.rollouts(owner),
+          (found) => found.some(isIn),
+          { withinSeconds: 60 },
+        )
+        for (const { id } of all) rollouts.add(id)
       }),
     )
     for (const owner of owners) {
@@ -82,7 +94,9 @@ await drill(async (scope) => {
     }
   }
   const minutes = ((performance.now() - began) / 60_000).toFixed(1)
-  console.log(`${made} good changes of ${kinds.length} kinds in ${minutes} minutes: ${wrong} stopped wrongly`)
+  console.log(
+    `${made} good changes of ${kinds.length} kinds in ${rollouts.size} rollouts within ${minutes} minutes: ${wrong} stopped wrongly; load of the machine ${loadavg()[0]?.toFixed(1)}`,
+  )
   for (const stop of stops) await stop()
   const failed = seen.filter(({ isGood }) => !isGood).length
   console.log(`${failed} of ${seen.length} requests failed meanwhile`)

@@ -3,9 +3,11 @@ import assert from 'node:assert/strict'
 import { freePort } from '../../dev/ports.ts'
 import { newCertificate } from '../harness/certificates.ts'
 import type { Answer } from '../harness/client.ts'
+import { gatehouse } from '../harness/command.ts'
 import type { Account } from '../harness/control_plane.ts'
 import { make, newHttpsEdge } from '../harness/fixtures.ts'
 import type { Applications } from './honest_traffic.ts'
+import type { Joining } from './joining.ts'
 
 export type Owner = {
   client: Account
@@ -23,6 +25,8 @@ export type BadChange = {
   name: string
   /** What its clients ask for. */
   path?: string
+  /** How long they wait for it, unless it is very long. */
+  patienceMs?: number
   /** The edge has a wildcard instead of the host. */
   isWildcard?: true
   /** Made before, so that the bad change is one change. */
@@ -36,7 +40,7 @@ export type BadChange = {
 
 /** With an edge for the host, or for another name that it comes under. */
 export async function newTenantOf(
-  fleet: { newAccount: () => Promise<Account> },
+  fleet: Pick<Joining, 'newAccount' | 'env'>,
   host: string,
   port: number,
   name = host,
@@ -46,6 +50,7 @@ export async function newTenantOf(
   const backend = await make(client, '/backends/static', { address })
   const policy = await make(client, '/ip_policies', {})
   const edge = await newHttpsEdge(client, { hostports: [`${name}:443`] })
+  if (name !== host) await holdDomain(client, host.slice(host.indexOf('.') + 1), fleet.env)
   const route = await make(client, `${edge.uri}/routes`, {
     ...{ match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } },
     ip_restriction: { ip_policy_ids: [policy.id] },
@@ -56,6 +61,16 @@ export async function newTenantOf(
     action: 'allow',
   })
   return { client, host, address, edge, route, backend, policy, allow }
+}
+
+/** The certificate of the nodes is for one label. */
+async function holdDomain(client: Account, domain: string, env: Joining['env']): Promise<void> {
+  const { uri } = await make(client, '/reserved_domains', { domain })
+  const { code, stderr } = await gatehouse(['domains', 'assign', client.accountId, domain], env)
+  assert.equal(code, 0, stderr)
+  const { id: certificate_id } = await make(client, '/tls_certificates', newCertificate([domain, `*.${domain}`]))
+  const { status, text } = await client('PATCH', uri, { certificate_id })
+  assert.equal(status, 200, text)
 }
 
 const to = (backend_id: string) => ({ backend: { backend_id } })
@@ -116,7 +131,7 @@ const changesOfAccess = (): BadChange[] => [
 ]
 
 const changesOfBackends = (apps: Applications, closed: number): BadChange[] => [
-  { kind: 'wrong upstream', name: 'another backend', prepare: newBackend(closed), make: switchTo },
+  { kind: 'wrong upstream', name: 'another application', prepare: newBackend(apps.unknowing), make: switchTo },
   {
     ...{ kind: 'wrong upstream', name: 'another address of the backend' },
     make: ({ client, backend }) => client('PATCH', backend.uri, { address: `127.0.0.1:${closed}` }),
@@ -124,11 +139,10 @@ const changesOfBackends = (apps: Applications, closed: number): BadChange[] => [
   { kind: 'answers 500', name: 'always', prepare: newBackend(apps.failing), make: switchTo },
   { kind: 'answers 500', name: 'every other time', prepare: newBackend(apps.halfFailing), make: switchTo },
   {
-    ...{ kind: 'hangs', name: 'with a timeout of 2 s', prepare: newBackend(apps.hanging) },
-    make: ({ client, route }, backend) =>
-      client('PATCH', route.uri, { ...to((backend as { id: string }).id), timeouts: { response_seconds: 2 } }),
+    ...{ kind: 'hangs', name: 'clients give up after 5 s', patienceMs: 5_000 },
+    ...{ prepare: newBackend(apps.hanging), make: switchTo },
   },
-  { kind: 'hangs', name: 'with the default timeout', prepare: newBackend(apps.hanging), make: switchTo },
+  { kind: 'hangs', name: 'clients wait for the timeout', prepare: newBackend(apps.hanging), make: switchTo },
   {
     ...{ kind: 'wrong protocol', name: 'TLS to an upstream without it' },
     make: ({ client, backend }) => client('PATCH', backend.uri, { tls: { enabled: true } }),

@@ -8,12 +8,18 @@ import { pause } from '../harness/poll.ts'
 export const clientAddresses = Array.from({ length: 8 }, (_, n) => `127.0.0.${n + 1}`)
 const everyMs = 400
 /** Longer than a route waits for its backend by default. */
-const patienceMs = 75_000
+const longPatienceMs = 75_000
 
 export type Seen = { node: string; host: string; startedAt: number; endedAt: number; isGood: boolean }
 type Visited = { name: string; httpsPort: number }
 
-function visit({ httpsPort }: Visited, host: string, path: string, localAddress: string): Promise<boolean> {
+type Asking = { host: string; path?: string | undefined; patienceMs?: number | undefined }
+
+function visit(
+  { httpsPort }: Visited,
+  { host, path = '/', patienceMs = longPatienceMs }: Asking,
+  localAddress: string,
+): Promise<boolean> {
   return new Promise((resolve) => {
     const asked = request(
       {
@@ -35,22 +41,26 @@ function visit({ httpsPort }: Visited, host: string, path: string, localAddress:
   })
 }
 
-/** Requests in turn from each address, at a steady pace, until `stop`. */
-export function startVisitors(nodes: readonly Visited[], host: string, path: string, seen: Seen[]) {
+/** Requests in turn from each address, at a steady pace, until `stop`, which resolves when the last of them has ended. */
+export function startVisitors(nodes: readonly Visited[], asking: Asking, seen: Seen[]) {
   let isOver = false
+  const open = new Set<Promise<unknown>>()
   const visitors = nodes.map(async (node, index) => {
     await pause((index * everyMs) / nodes.length)
     for (let turn = 0; !isOver; turn++) {
       const startedAt = Date.now()
-      void visit(node, host, path, clientAddresses[turn % clientAddresses.length] ?? '').then((isGood) =>
-        seen.push({ node: node.name, host, startedAt, endedAt: Date.now(), isGood }),
-      )
+      const visiting = visit(node, asking, clientAddresses[turn % clientAddresses.length] ?? '').then((isGood) => {
+        seen.push({ node: node.name, host: asking.host, startedAt, endedAt: Date.now(), isGood })
+        open.delete(visiting)
+      })
+      open.add(visiting)
       await pause(everyMs)
     }
   })
   return async () => {
     isOver = true
     await Promise.all(visitors)
+    await Promise.all(open)
   }
 }
 
@@ -76,6 +86,7 @@ export async function startApplications(scope: Scope) {
       if (url === '/slow') void pause(slowMs).then(send)
       else send()
     }),
+    unknowing: await listen((_, response) => response.writeHead(404).end('no such page')),
     failing: await listen((_, response) => response.writeHead(500).end('failed')),
     halfFailing: await listen((_, response) =>
       requests++ % 2 === 0 ? response.writeHead(503).end('failed') : response.end('web'),

@@ -9,6 +9,7 @@ import { sql } from '../../src/db/sql.ts'
 import { type Id, toUuid } from '../../src/kernel/ids.ts'
 import { make } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
+import { startApplications, startVisitors } from './honest_traffic.ts'
 import { startTwoWaves, type Tenant } from './two_waves.ts'
 
 const file = { after: (cleanUp: () => Promise<void>) => after(cleanUp) }
@@ -17,16 +18,17 @@ const waves = await startTwoWaves(file, soakMs)
 const { fleet, newTenant, status, answers, settled, halted } = waves
 // Before there are waves, so that nothing is watched yet.
 const canary = await waves.startNode('edge-canary', 0)
-const [alice, bob, carol, dora] = (await Promise.all(
-  ['alice', 'bob', 'carol', 'dora'].map((name) => newTenant(`${name}.example`)),
-)) as [Tenant, Tenant, Tenant, Tenant]
+const tenants = await Promise.all(
+  ['alice', 'bob', 'carol', 'dora', 'erin', 'frank'].map((name) => newTenant(`${name}.example`)),
+)
+const [alice, bob, carol, dora, erin, frank] = tenants as [Tenant, Tenant, Tenant, Tenant, Tenant, Tenant]
 // A mistake that was taken back does not let the same mistake pass later.
 await alice.rule('deny', '127.0.0.0/30')
 const { body: mistaken } = await alice.client('GET', `/ip_policies/${alice.policy.id}/rules`)
 for (const { id, cidr } of mistaken.rules)
   if (cidr === '127.0.0.0/30') assert.equal((await alice.client('DELETE', `/ip_policy_rules/${id}`)).status, 204)
 const later = await waves.startNode('edge-later', 1)
-for (const tenant of [alice, bob, carol, dora]) await answers(later, tenant, 200)
+for (const tenant of tenants) await answers(later, tenant, 200)
 
 const clients = Array.from({ length: 6 }, (_, n) => `127.0.0.${n + 1}`)
 const all = (node: typeof canary, tenant: Tenant, from = clients) =>
@@ -104,6 +106,33 @@ test('a backend that does not answer halts its change, with the requests that fa
   assert.equal(await status(later, carol), 200)
 })
 
+test('an application that knows no page, and one for which clients stop waiting, halt their changes', async () => {
+  const apps = await startApplications(file)
+  const broken = [
+    { tenant: erin, port: apps.unknowing, sentence: /answered with 4xx/ },
+    { tenant: frank, port: apps.hanging, sentence: /requests for \S+ failed/ },
+  ]
+  await Promise.all(
+    broken.map(async ({ tenant, port, sentence }) => {
+      for (let n = 0; n < 10; n++) await all(canary, tenant, Array(8).fill('127.0.0.1'))
+      await poll(
+        () => counted(tenant),
+        (requests) => requests >= 80,
+      )
+      const backend = await make(tenant.client, '/backends/static', { address: `127.0.0.1:${port}` })
+      const stop = startVisitors([canary], { host: tenant.host, patienceMs: 1_200 }, [])
+      await tenant.client('PATCH', tenant.route.uri, { backend: { backend_id: backend.id } })
+      const rollout = await halted(tenant)
+      await stop()
+      const evidence = rollout?.evidence?.find(({ target }) => target === tenant.route.id)
+      assert.equal(evidence?.signal, 'answers')
+      assert.match(`${evidence?.reason}`, sentence)
+      await answers(canary, tenant, 200)
+      assert.equal(await status(later, tenant), 200)
+    }),
+  )
+})
+
 test('HAProxy that ends halts what is watched on its node', async () => {
   await dora.rule('deny', '127.0.0.76/31')
   const [worker] = /^\d+(?=\s+worker)/m.exec(await ask(join(canary.folder, 'haproxy/master.sock'), 'show proc')) ?? []
@@ -112,6 +141,6 @@ test('HAProxy that ends halts what is watched on its node', async () => {
   assert.equal(rollout?.evidence?.[0]?.signal, 'proxy')
   await answers(canary, dora, 200)
   const metrics = await (await fetch(`${fleet.origin}/metrics`)).text()
-  for (const signal of ['addresses', 'answers', 'proxy'])
-    assert.match(metrics, new RegExp(`gatehouse_rollout_halts_total\\{signal="${signal}"\\} 1`))
+  for (const [signal, count] of Object.entries({ addresses: 1, answers: 3, proxy: 1 }))
+    assert.match(metrics, new RegExp(`gatehouse_rollout_halts_total\\{signal="${signal}"\\} ${count}`))
 })

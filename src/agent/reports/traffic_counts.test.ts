@@ -82,6 +82,40 @@ test('what ends is counted by minute, route and backend: errors by kind, and lat
   assert.deepEqual(later.latencies, [latencyBucket(70_000), 1])
 })
 
+test('what the application rejects, and what clients give up after a second of waiting for it, is counted besides', () => {
+  const traffic = createTrafficCounts()
+  const [before, after] = [createTrafficCounts(), createTrafficCounts()]
+  const gone = { outcome: 'failed', reason: 'client_closed', status: null, durationMs: 1_000 } as const
+  for (const changes of [
+    {},
+    { status: 404 },
+    { status: 404, upstream: null },
+    { status: 403, outcome: 'refused', reason: 'policy', upstream: null },
+    { status: 429, outcome: 'warned', reason: 'policy' },
+    gone,
+    { ...gone, durationMs: 999 },
+    { ...gone, upstream: null },
+  ] satisfies Partial<EdgeRequest>[])
+    traffic.add(line(changes), now)
+  const [sent] = deliver(traffic)
+  assert.deepEqual(sent?.counts[0]?.judged, [2, 1])
+  assert.equal(figureOf(sent?.counts[0]?.counts ?? [], 'client'), 3)
+  assert.deepEqual(readTraffic(JSON.parse(JSON.stringify(sent)), now), { read: sent, dropped: 0 })
+  before.add(line(), now)
+  assert.equal(deliver(before)[0]?.counts[0]?.judged, undefined)
+  // As what did not fit into a message, and comes back.
+  for (const route of [null, newId('edghtsrt')]) after.add(line({ status: 404, ...(route && { route }) }), now)
+  after.next(much)
+  after.next(600)
+  assert.deepEqual(
+    deliver(after).flatMap(({ counts }) => counts.map(({ judged }) => judged)),
+    [
+      [1, 0],
+      [1, 0],
+    ],
+  )
+})
+
 test('TCP connections have no latency, and everything that a node sends can be read', () => {
   const traffic = createTrafficCounts()
   const tcp = newId('edgtcp')
@@ -171,6 +205,7 @@ test('a stolen node cannot report huge, negative or impossible numbers, or other
     ...[zeros, [-1, ...zeros.slice(1)], [1e10, ...zeros.slice(1)], [1, 1, 1, ...zeros.slice(3)], [1], [1.5], 'x'].map(
       (counts) => ({ ...honest, counts }),
     ),
+    ...[[1], [1, 1], [-1, 1], [1.5, 0], [0, 0, 0], 'x', null].map((judged) => ({ ...honest, judged })),
     ...[[1], [1, 2], [-1, 1], [999, 1], [5, 1, 5, 0], [5, -1], 'x'].map((latencies) => ({ ...honest, latencies })),
   ]
   const read = readTraffic({ ...batch, counts: [...wrong, honest], lost: -1 }, now)

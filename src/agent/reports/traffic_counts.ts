@@ -1,18 +1,29 @@
 import { randomUUID } from 'node:crypto'
 import type { RequestReason } from '../../distribution/requests.ts'
 import { maxTrafficCounts, type ReportedTraffic, type TrafficCount } from '../../distribution/traffic_report.ts'
-import { latencyBucket, noTraffic, type TrafficFigure, trafficFigures } from '../../kernel/edge/traffic.ts'
+import {
+  countFigure,
+  type JudgedFigure,
+  latencyBucket,
+  noTraffic,
+  type TrafficFigure,
+  trafficFigures,
+} from '../../kernel/edge/traffic.ts'
 import { diskFiles, type Files, writeAtomically } from '../disk/files.ts'
 import type { RequestLine } from '../requests/feed.ts'
 
 /** Counts kept while the control plane cannot be reached: about 40 MB. */
 const maxKept = 100_000
 /** The longest count as JSON, without its latencies, and the longest bucket or count in those. */
-const [countBytes, latencyBytes] = [420, 11]
+const [countBytes, latencyBytes] = [460, 11]
 const batchBytes = 128
 const minuteMs = 60_000
 
-type Waiting = Omit<TrafficCount, 'latencies'> & { latencies: Map<number, number> }
+/** What the client of a request waited before it left, so that the backend and not the client is slow. */
+const longWaitMs = 1_000
+
+/** `counts` have those of `judgedFigures` behind them, if there are any. */
+type Waiting = Omit<TrafficCount, 'latencies' | 'judged'> & { latencies: Map<number, number> }
 type Notes = { sender: string; batch: number; lost: number; sending: ReportedTraffic | null; waiting: TrafficCount[] }
 
 const figureOfReason: Partial<Record<RequestReason, TrafficFigure>> = {
@@ -27,6 +38,14 @@ function figureOf({ request: { outcome, reason, status, upstream } }: RequestLin
   if (outcome === 'refused' || outcome === 'limited') return outcome
   if (outcome === 'failed') return (reason && figureOfReason[reason]) ?? 'client'
   return status !== null && status >= 500 && upstream !== null ? 'backend_5xx' : undefined
+}
+
+function judgedFigureOf({ request }: RequestLine): JudgedFigure | undefined {
+  const { outcome, reason, status, upstream, durationMs } = request
+  if (upstream === null) return undefined
+  if (outcome === 'failed') return reason === 'client_closed' && durationMs >= longWaitMs ? 'abandoned' : undefined
+  const isAnswered = outcome === 'allowed' || outcome === 'warned'
+  return isAnswered && status !== null && status >= 400 && status < 500 ? 'rejected' : undefined
 }
 
 /** A WebSocket lasts as long as its users stay, and what was refused says nothing about the application. */
@@ -61,13 +80,14 @@ export function createTrafficCounts({ most = maxKept, files = diskFiles }: { mos
       const { account, edge, route, at, durationMs, protocol } = line.request
       if (account === null) return
       const ended = Math.min(Date.parse(at) + durationMs, now)
+      const place = { account, edge, route, backend: line.backend, minute: ended - (ended % minuteMs) }
       const isKnown = edge !== null && (route !== null || protocol === 'tcp')
-      const place = isKnown ? { edge, route, backend: line.backend } : { edge: null, route: null, backend: null }
-      const count = waiting.of({ account, ...place, minute: ended - (ended % minuteMs) })
+      const count = waiting.of(isKnown ? place : withoutDetail(place))
       if (!count) return void lost++
-      increment(count.counts, 'requests')
-      const figure = figureOf(line)
-      if (figure) increment(count.counts, figure)
+      countFigure(count.counts, 'requests')
+      const [figure, judged] = [figureOf(line), judgedFigureOf(line)]
+      if (figure) countFigure(count.counts, figure)
+      if (judged) countFigure(count.counts, judged)
       if (protocol !== 'tcp' && hasLatency(line)) addTo(count.latencies, latencyBucket(durationMs), 1)
     },
     /** Requests whose lines did not reach this agent. */
@@ -155,9 +175,9 @@ function createWaiting(most: number) {
 
   return {
     of,
-    add({ counts, latencies, ...place }: TrafficCount): void {
+    add({ counts, judged = [], latencies, ...place }: TrafficCount): void {
       const count = of(place)
-      if (count) addUp(count, counts, pairsOf(latencies))
+      if (count) addUp(count, [...counts, ...judged], pairsOf(latencies))
     },
     /** At least one, if there is any. */
     take(maxBytes: number): TrafficCount[] {
@@ -165,7 +185,7 @@ function createWaiting(most: number) {
       let room = maxBytes
       for (const ofAccount of [...accounts.values()])
         for (const each of ofAccount.values()) {
-          const count = { ...each, latencies: flat(each.latencies) }
+          const count = sentOf(each)
           room -= bytesOf(count)
           if (taken.length > 0 && (room < 0 || taken.length === maxTrafficCounts)) return taken
           taken.push(count)
@@ -174,10 +194,7 @@ function createWaiting(most: number) {
       return taken
     },
     size: () => size,
-    all: (): TrafficCount[] =>
-      [...accounts.values()].flatMap((each) =>
-        [...each.values()].map((count) => ({ ...count, latencies: flat(count.latencies) })),
-      ),
+    all: (): TrafficCount[] => [...accounts.values()].flatMap((each) => [...each.values()].map(sentOf)),
   }
 }
 
@@ -186,6 +203,14 @@ const withoutDetail = ({ account, minute }: Place): Place => ({
   ...{ edge: null, route: null, backend: null },
 })
 const bytesOf = ({ latencies }: TrafficCount): number => countBytes + latencies.length * latencyBytes
+function sentOf({ counts, latencies, ...place }: Waiting): TrafficCount {
+  const judged = counts.slice(trafficFigures.length)
+  const isJudged = judged.some((count) => count > 0)
+  return {
+    ...{ ...place, counts: counts.slice(0, trafficFigures.length) },
+    ...{ ...(isJudged && { judged }), latencies: flat(latencies) },
+  }
+}
 const flat = (latencies: Map<number, number>): number[] => [...latencies].sort(([a], [b]) => a - b).flat()
 const pairsOf = (pairs: readonly number[]): (readonly [number, number])[] =>
   pairs.flatMap((bucket, index) => (index % 2 === 0 ? [[bucket, pairs[index + 1] ?? 0] as const] : []))
@@ -196,8 +221,4 @@ function addUp(to: Waiting, counts: readonly number[], latencies: Iterable<reado
 }
 function addTo(latencies: Map<number, number>, bucket: number, count: number): void {
   latencies.set(bucket, (latencies.get(bucket) ?? 0) + count)
-}
-function increment(counts: number[], figure: TrafficFigure): void {
-  const index = trafficFigures.indexOf(figure)
-  counts[index] = (counts[index] ?? 0) + 1
 }

@@ -24,11 +24,27 @@ export type TrafficFigure = (typeof trafficFigures)[number]
 export const errorKinds = ['backend_5xx', 'unreachable', 'no_response', 'timeout', 'edge', 'client'] as const
 export type ErrorKind = (typeof errorKinds)[number]
 
+/** Counted besides, for decisions about changes that are under way, and kept nowhere. */
+export const judgedFigures = [
+  /** Answered by the backend with a status from 400 to 499. */
+  'rejected',
+  /** Clients that left after a second or more without a response of the backend. They count as `client` too. */
+  'abandoned',
+] as const
+export type JudgedFigure = (typeof judgedFigures)[number]
+const allFigures: readonly (TrafficFigure | JudgedFigure)[] = [...trafficFigures, ...judgedFigures]
+
 /** In the order of `trafficFigures`. */
 export type TrafficCounts = number[]
 export const noTraffic = (): TrafficCounts => trafficFigures.map(() => 0)
-export const figureOf = (counts: readonly number[], figure: TrafficFigure): number =>
-  counts[trafficFigures.indexOf(figure)] ?? 0
+/** The counts may have those of `judgedFigures` behind them. */
+export const figureOf = (counts: readonly number[], figure: TrafficFigure | JudgedFigure): number =>
+  counts[allFigures.indexOf(figure)] ?? 0
+export function countFigure(counts: number[], figure: TrafficFigure | JudgedFigure): void {
+  for (let index = counts.length; index < allFigures.length; index++) counts.push(0)
+  const place = allFigures.indexOf(figure)
+  counts[place] = (counts[place] ?? 0) + 1
+}
 
 /**
  * Latencies in milliseconds are counted in buckets that can be added up: one for each millisecond up to 25, then each 4 %

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Report } from '../../distribution/channels.ts'
-import { trafficFigures } from '../../kernel/edge/traffic.ts'
+import { figureOf, trafficFigures } from '../../kernel/edge/traffic.ts'
 import { newId, newUuid } from '../../kernel/ids.ts'
 import { createRecentTraffic } from './recent_traffic.ts'
 
@@ -53,6 +53,28 @@ test('counts of an account are there by node and route at once, each batch once,
   assert.deepEqual(read(65_000), [['edge-1', 1, 0]])
   assert.deepEqual(recent.ofAccount('default', newId('ac')), [])
   assert.deepEqual(recent.ofAccount('eu', account), [])
+})
+
+test('what has no route is there for the account, and what is counted besides is there with the rest', () => {
+  const { recent, at, report, batch } = newRecent()
+  at(60_000)
+  const { traffic } = batch(1, countsOf(10))
+  const [count] = traffic?.counts ?? []
+  assert.ok(traffic && count)
+  const nowhere = { ...count, edge: null, route: null }
+  report('edge-1', { countsTraffic: true, traffic: { ...traffic, counts: [{ ...count, judged: [3, 2] }, nowhere] } })
+  const [routed, rest] = recent.ofAccount('default', account)
+  assert.deepEqual(
+    [routed, rest].map((each) => [each?.edge, each?.route]),
+    [
+      [edge, route],
+      [null, null],
+    ],
+  )
+  assert.deepEqual(
+    (['requests', 'rejected', 'abandoned'] as const).map((figure) => figureOf(routed?.counts ?? [], figure)),
+    [10, 3, 2],
+  )
 })
 
 test('it is known since when each node is heard of, and the oldest counts give way to new ones', () => {

@@ -10,11 +10,12 @@ const maxKept = 300_000
 
 export type Recent = {
   readonly node: string
-  readonly edge: string
+  /** Null for requests for which the edge had no route, and for what a node had no room for. */
+  readonly edge: string | null
   readonly route: string | null
   /** When they arrived. */
   readonly at: number
-  /** In the order of `trafficFigures`. */
+  /** In the order of `trafficFigures`, with those of `judgedFigures` behind them. */
   readonly counts: number[]
 }
 /** `counts` by cell and account. */
@@ -53,8 +54,9 @@ export function createRecentTraffic(clock: Clock, most = maxKept) {
     if (before?.sender === traffic.sender && before.batch >= traffic.batch) return
     batches.set(name, { sender: traffic.sender, batch: traffic.batch })
     const slot = slotOf(now)
-    for (const { account, edge, route, minute, counts } of traffic.counts) {
-      if (edge === null || minute + 60_000 < now - lateMs) continue
+    for (const { account, edge, route, minute, judged = [], ...each } of traffic.counts) {
+      if (minute + 60_000 < now - lateMs) continue
+      const counts = [...each.counts, ...judged]
       const owner = `${cell} ${account}`
       const own = slot.counts.get(owner) ?? new Map<string, Recent>()
       slot.counts.set(owner, own)
@@ -62,7 +64,7 @@ export function createRecentTraffic(clock: Clock, most = maxKept) {
       const sum = own.get(key)
       if (sum) for (const [index, count] of counts.entries()) sum.counts[index] = (sum.counts[index] ?? 0) + count
       else {
-        own.set(key, { node, edge, route, at: slot.at, counts: [...counts] })
+        own.set(key, { node, edge, route, at: slot.at, counts })
         slot.size++
         size++
       }

@@ -30,6 +30,12 @@ const node = (more: Partial<WatchedNode> = {}): WatchedNode => ({
 })
 const thresholds = { soakMs, haltAddresses: 50, haltAddressesPercent: 20, haltErrorsPercent: 20 }
 const nothing: Observed = { refused: [], answers: [] }
+const none = { failed: 0, requests: 0 }
+const seen = {
+  node: 'canary',
+  target: 'route',
+  ...{ before: none, since: none, elsewhere: none, succeeded: 0, expected: 0, lately: 0 },
+}
 const found = (its: Partial<WatchedRollout>, nodes: WatchedNode[], now = 5_000, observed = nothing) =>
   judge(rollout(its), nodes, observed, { now, ...thresholds })
 const verdict = (...given: Parameters<typeof found>) => found(...given).verdict
@@ -94,7 +100,7 @@ test('what is urgent waits for the nodes of the first wave and not for clients, 
   const worse = { before: { failed: 0, requests: 99 }, since: { failed: 99, requests: 99 } }
   const failing = {
     ...nothing,
-    answers: [{ node: 'canary', target: 'route', ...worse, elsewhere: { failed: 0, requests: 0 } }],
+    answers: [{ ...seen, ...worse }],
   }
   assert.equal(verdict(its, [node({ applied: 11 })]), 'wait')
   assert.equal(verdict(its, [node()]), 'applied')
@@ -151,7 +157,7 @@ test('addresses that were let in lately and are refused stop a rollout above a n
 test('a signal that is off halts nothing, and the others still do', () => {
   const refused = { node: 'canary', target: 'edge', letIn: 60, addresses: Array.from({ length: 55 }, (_, n) => `${n}`) }
   const counts = { before: { failed: 0, requests: 99 }, since: { failed: 99, requests: 99 } }
-  const answers = { node: 'canary', target: 'route', ...counts, elsewhere: { failed: 0, requests: 0 } }
+  const answers = { ...seen, ...counts }
   const verdicts = (its: Partial<Thresholds>) =>
     [{ refused: [refused] }, { answers: [answers] }].map((observed) => halted(observed, [node()], its).verdict)
   assert.deepEqual(verdicts({ haltAddresses: null }), ['halt', 'halt'])
@@ -164,7 +170,7 @@ test('failed requests stop a rollout when they rise against before and against n
   const answers = (before: number[], since: number[], elsewhere: number[] = []) => {
     const of = ([failed = 0, requests = 0]: number[]) => ({ failed, requests })
     return {
-      answers: [{ node: 'canary', target: 'route', before: of(before), since: of(since), elsewhere: of(elsewhere) }],
+      answers: [{ ...seen, before: of(before), since: of(since), elsewhere: of(elsewhere) }],
     }
   }
   const isHalted = (...given: Parameters<typeof answers>) => halted(answers(...given)).verdict === 'halt'
@@ -177,6 +183,33 @@ test('failed requests stop a rollout when they rise against before and against n
   assert.ok(!isHalted([0, 0], [100, 100]), 'it may never have worked')
   assert.ok(!isHalted([0, 100], [100, 100], [95, 100]), 'its backend fails everywhere')
   assert.ok(isHalted([0, 100], [100, 100], [4, 4]), 'too few elsewhere to compare with')
+})
+
+test('requests answered with 4xx stop a rollout when fewer succeed as well, so that a scan halts nothing', () => {
+  const of = (rejected: number, requests: number) => ({ failed: 0, rejected, requests })
+  const answers = { ...seen, before: of(1, 100), since: of(20, 20), succeeded: 0, expected: 20 }
+  const isHalted = (more: Partial<typeof answers>) => halted({ answers: [{ ...answers, ...more }] }).verdict === 'halt'
+  assert.ok(isHalted({}))
+  assert.ok(isHalted({ since: of(11, 20), succeeded: 9 }), 'half of them')
+  assert.ok(!isHalted({ since: of(500, 520), succeeded: 20 }), 'a scan')
+  assert.ok(!isHalted({ since: of(500, 504), succeeded: 4, expected: 9 }), 'a scan where there is hardly any traffic')
+  assert.ok(!isHalted({ elsewhere: of(10, 10) }), 'its application rejects them everywhere')
+  assert.ok(!isHalted({ before: of(90, 100) }), 'it rejected them before')
+  assert.ok(!isHalted({ since: of(4, 4) }), 'too few')
+})
+
+test('while hardly any request ends any more, what has them goes no further, for as long as a backend may take', () => {
+  const silent = { ...nothing, answers: [{ ...seen, lately: 1, expected: 21 }] }
+  const at = (now: number, observed: Observed) => verdict({ appliedAt: 0 }, [node()], now, observed)
+  assert.deepEqual(
+    [soakMs, soakMs + 89_999, soakMs + 90_000].map((now) => at(now, silent)),
+    ['wait', 'wait', 'release'],
+  )
+  const some = { ...nothing, answers: [{ ...seen, lately: 2, expected: 21 }] }
+  assert.equal(at(soakMs, some), 'release')
+  const few = { ...nothing, answers: [{ ...seen, expected: 9 }] }
+  assert.equal(at(soakMs, few), 'release')
+  assert.equal(verdict({ appliedAt: 5_000, isUrgent: true }, [node()], 7_000, silent), 'release')
 })
 
 test('who watches must have heard what a node answers for the whole time', () => {

@@ -1,5 +1,12 @@
 import type { Evidence } from '../../operations/rollouts.ts'
-import { type Observed, signalsOf, type Thresholds, type WatchedNode, type WatchedRollout } from './signals.ts'
+import {
+  type Observed,
+  signalsOf,
+  silentOf,
+  type Thresholds,
+  type WatchedNode,
+  type WatchedRollout,
+} from './signals.ts'
 
 export type Verdict =
   | { readonly verdict: 'wait'; readonly why: string }
@@ -10,6 +17,8 @@ export type Verdict =
 
 /** What is urgent for one account must not end HAProxy for all of them. */
 const urgentMs = 2_000
+/** Longer than a route waits for its backend by default. Traffic that ended by itself keeps nothing back for longer. */
+const silentMs = 90_000
 const nothingObserved: Observed = { refused: [], answers: [] }
 
 const wait = (why: string): Verdict => ({ verdict: 'wait', why })
@@ -32,8 +41,8 @@ export function judge(
   if (sentUpTo < openUntil) return wait('the bucket of the first wave does not have it yet')
   if (isForced) return { verdict: 'release' }
   const inWave = nodes.filter(({ wave }) => wave === reached)
-  const silent = inWave.find(({ isLive, lastSeenAt }) => !isLive && lastSeenAt >= beganAt)
-  if (silent) return wait(`${silent.name} has not been heard of since it got the changes`)
+  const lost = inWave.find(({ isLive, lastSeenAt }) => !isLive && lastSeenAt >= beganAt)
+  if (lost) return wait(`${lost.name} has not been heard of since it got the changes`)
   const live = inWave.filter(({ isLive }) => isLive)
   if (live.length === 0 && (reached === 0 || inWave.length > 0)) return wait(`no node of wave ${reached} is alive`)
   const behind = live.find(({ applied }) => applied < appliedAs)
@@ -44,5 +53,8 @@ export function judge(
   // Another process may have watched before, and what it heard of answers is not known here.
   const heardSince = isUrgent ? [] : live.map((node) => node.heardSince ?? 0)
   const left = Math.max(appliedAt, ...heardSince) + (isUrgent ? Math.min(urgentMs, soakMs) : soakMs) - now
-  return left > 0 ? wait(`watching for ${Math.ceil(left / 1_000)} s more`) : { verdict: 'release' }
+  if (left > 0) return wait(`watching for ${Math.ceil(left / 1_000)} s more`)
+  const silent = isUrgent || left <= -silentMs ? undefined : silentOf(observed)
+  if (silent) return wait(`hardly any request for ${silent.target} ends any more`)
+  return { verdict: 'release' }
 }

@@ -1,19 +1,28 @@
 import { newlyRefusedSince } from '../../access/evidence/address_outcomes.ts'
 import type { Db } from '../../db/pool.ts'
 import { kindOf, type RecordKind } from '../../distribution/records.ts'
-import { type ErrorKind, errorKinds, figureOf } from '../../kernel/edge/traffic.ts'
+import {
+  type ErrorKind,
+  errorKinds,
+  figureOf,
+  type JudgedFigure,
+  type TrafficFigure,
+} from '../../kernel/edge/traffic.ts'
 import { toId } from '../../kernel/ids.ts'
 import type { Answers, StoredRollout } from '../../operations/rollouts.ts'
 import type { Recent, RecentTraffic } from '../nodes/recent_traffic.ts'
 import type { Observed } from './signals.ts'
 
 const backendKinds: ReadonlySet<string> = new Set<RecordKind>(['backend', 'weighted', 'failover', 'response'])
+/** What decides which route a request takes. */
+const requestKinds: ReadonlySet<string> = new Set<RecordKind>(['https', 'mutual_tls', 'route'])
 
-/** How long before the changes counts as before. */
-const beforeMs = 10 * 60_000
+/** How long before the changes counts as before. How many requests there are changes sooner than how many fail. */
+const [beforeMs, rateMs] = [10 * 60_000, 60_000]
 
-/** Those of clients are none of ours. */
-const failures: readonly ErrorKind[] = errorKinds.filter((kind) => kind !== 'client')
+/** Those of clients are none of ours, unless they gave up waiting. */
+const failures: readonly (ErrorKind | JudgedFigure)[] = [...errorKinds.filter((kind) => kind !== 'client'), 'abandoned']
+const noSuccesses: readonly (TrafficFigure | JudgedFigure)[] = ['refused', 'limited', ...errorKinds, 'rejected']
 
 /** What nodes that have the changes say of the traffic of the account, beside what others say. */
 export async function observe(
@@ -21,6 +30,7 @@ export async function observe(
   traffic: Pick<RecentTraffic, 'ofAccount'>,
   rollout: StoredRollout,
   having: readonly string[],
+  now: number,
 ): Promise<Observed> {
   const began = Date.parse(rollout.moved_at)
   const changes = { accountId: rollout.account_id, firstGeneration: rollout.since, keys: rollout.keys }
@@ -30,55 +40,68 @@ export async function observe(
       ...{ node, addresses, letIn: let_in },
       target: toId(is_route ? 'edghtsrt' : 'edgtcp', target_id),
     })),
-    answers: answersOf(traffic.ofAccount(rollout.cell, toId('ac', rollout.account_id)), rollout, having, began),
+    answers: answersOf(traffic.ofAccount(rollout.cell, toId('ac', rollout.account_id)), rollout, having, [began, now]),
   }
 }
 
 /**
  * Counts of each edge and route that the changes touch. An HTTPS edge counts as a whole too: a new route may take the requests of
- * another. So may a new name of an edge, from an edge with a wildcard: then all HTTPS edges together count as well. A backend may be
- * used by any of them.
+ * another. So may a new name of an edge, from an edge with a wildcard, and a route may leave requests to none: then all HTTPS
+ * edges together count as well. A backend may be used by any of them.
  */
-function answersOf(
+export function answersOf(
   recent: readonly Recent[],
   { keys, account_id }: Pick<StoredRollout, 'keys' | 'account_id'>,
   having: readonly string[],
-  began: number,
+  [began, now]: readonly [number, number],
 ): Observed['answers'] {
   const ids = new Set(keys.map((key) => key.slice(key.indexOf('.') + 1)))
   const touchesBackend = keys.some((key) => backendKinds.has(kindOf(key)))
-  const touchedEdges = new Set(recent.filter(({ edge, route }) => ids.has(edge) || ids.has(route ?? '')).map(edgeOf))
+  const touchedEdges = new Set(
+    recent.filter(({ edge, route }) => ids.has(edge ?? '') || ids.has(route ?? '')).map(({ edge }) => edge),
+  )
   const targets = new Set<string>()
   for (const { edge, route } of recent) {
-    if (!touchesBackend && !touchedEdges.has(edge)) continue
+    if (edge === null || (!touchesBackend && !touchedEdges.has(edge))) continue
     targets.add(edge)
     if (route !== null && (touchesBackend || ids.has(route) || ids.has(edge))) targets.add(route)
   }
   const account = toId('ac', account_id)
-  if (keys.some((key) => kindOf(key) === 'https')) targets.add(account)
+  if (keys.some((key) => requestKinds.has(kindOf(key)))) targets.add(account)
   const has = new Set(having)
   return [...targets].map((target) => {
     const own = recent.filter(({ edge, route }) =>
-      target === account ? route !== null : edge === target || route === target,
+      target === account ? route !== null || edge === null : edge === target || route === target,
     )
     const since = own.filter(({ at }) => at >= began)
     const before = own.filter(({ at, node }) => has.has(node) && at < began && at >= began - beforeMs)
     const here = since.filter(({ node }) => has.has(node))
+    const minute = before.filter(({ at }) => at >= began - rateMs)
     return {
       node: [...new Set(here.map(({ node }) => node))].join(', '),
       target,
       ...{ before: sumOf(before), since: sumOf(here) },
       elsewhere: sumOf(since.filter(({ node }) => !has.has(node))),
+      ...{ succeeded: successesIn(here), expected: (successesIn(minute) * (now - began)) / rateMs },
+      lately: sumOf(here.filter(({ at }) => at >= (began + now) / 2)).requests,
     }
   })
 }
-const edgeOf = ({ edge }: Recent): string => edge
 
 function sumOf(counts: readonly Recent[]): Answers {
-  const sum = { requests: 0, failed: 0 }
-  for (const each of counts) {
-    sum.requests += figureOf(each.counts, 'requests')
-    for (const kind of failures) sum.failed += figureOf(each.counts, kind)
+  const sum = { requests: 0, failed: 0, rejected: 0 }
+  for (const { edge, counts: each } of counts) {
+    sum.requests += figureOf(each, 'requests')
+    for (const kind of failures) sum.failed += figureOf(each, kind)
+    // Where there is no route, no kind is known.
+    sum.rejected += figureOf(each, edge === null ? 'client' : 'rejected')
   }
   return sum
 }
+
+const successesIn = (counts: readonly Recent[]): number =>
+  counts.reduce(
+    (sum, { counts: each }) =>
+      noSuccesses.reduce((left, figure) => left - figureOf(each, figure), sum + figureOf(each, 'requests')),
+    0,
+  )

@@ -54,6 +54,11 @@ export type Observed = {
     readonly before: Answers
     readonly since: Answers
     readonly elsewhere: Answers
+    /** How many requests succeeded since, and how many did in a time as long, going by the minute before. */
+    readonly succeeded: number
+    readonly expected: number
+    /** How many ended in the second half of the time since, however. Those before it may have begun before the changes. */
+    readonly lately: number
   }[]
 }
 
@@ -65,7 +70,7 @@ export type Thresholds = {
 }
 
 /** One address of one, or one request of one, says nothing. */
-const [fewestAddresses, fewestFailed, fewestRequests] = [3, 5, 5]
+const [fewestAddresses, fewestFailed, fewestRequests, fewestExpected] = [3, 5, 5, 10]
 const addressesKept = 100
 
 /** Everything that speaks against the changes. */
@@ -78,7 +83,12 @@ export const signalsOf = (
   ...nodes.flatMap((node) => [...ofNode(rollout, node)]),
   ...refused.filter((each) => areTooMany(each, thresholds)).map(ofAddresses),
   ...answers.filter((each) => areWorse(each, thresholds)).map(ofAnswers),
+  ...answers.filter((each) => areRejected(each, thresholds)).map(ofRejected),
 ]
+
+/** What hardly any request ends at any more, though many did: they may wait for an answer that never comes. */
+export const silentOf = ({ answers }: Observed) =>
+  answers.find(({ lately, expected }) => expected >= fewestExpected && lately * 20 < expected)
 
 function* ofNode(
   { since, keys, beganAt }: Pick<WatchedRollout, 'since' | 'keys' | 'beganAt'>,
@@ -118,18 +128,36 @@ function ofAddresses({ node, target, addresses, letIn }: Observed['refused'][num
  * Against itself before, or it may never have worked; and against nodes that do not have the changes, or its backend may have
  * failed by itself.
  */
-function areWorse(
+const areWorse = (seen: Observed['answers'][number], thresholds: Thresholds): boolean =>
+  haveRisen(seen, thresholds, ({ failed }) => failed)
+
+/** Anyone can ask for pages that there are not. So fewer requests have to succeed as well: a scan alone halts nothing. */
+const areRejected = (seen: Observed['answers'][number], thresholds: Thresholds): boolean =>
+  seen.expected >= fewestExpected &&
+  seen.succeeded * 2 < seen.expected &&
+  haveRisen(seen, thresholds, ({ rejected = 0 }) => rejected)
+
+function haveRisen(
   { before, since, elsewhere }: Observed['answers'][number],
   { haltErrorsPercent }: Thresholds,
+  of: (answers: Answers) => number,
 ): boolean {
   if (haltErrorsPercent === null) return false
+  const shareOf = (answers: Answers) => (answers.requests === 0 ? 0 : of(answers) / answers.requests)
   const rose = (from: Answers) => (shareOf(since) - shareOf(from)) * 100 >= haltErrorsPercent
-  if (since.failed < fewestFailed || before.requests < fewestRequests || !rose(before)) return false
+  if (of(since) < fewestFailed || before.requests < fewestRequests || !rose(before)) return false
   return elsewhere.requests < fewestRequests || rose(elsewhere)
 }
-const shareOf = ({ requests, failed }: Answers): number => (requests === 0 ? 0 : failed / requests)
 
 const ofAnswers = ({ node, target, before, since, elsewhere }: Observed['answers'][number]): Evidence => ({
   ...{ signal: 'answers', node, target, before, since, elsewhere },
   reason: `${since.failed} of ${since.requests} requests for ${target} failed on ${node}, and ${before.failed} of ${before.requests} before`,
 })
+
+function ofRejected({ node, target, before, since, elsewhere }: Observed['answers'][number]): Evidence {
+  const shown = ({ rejected = 0, requests }: Answers) => `${rejected} of ${requests}`
+  return {
+    ...{ signal: 'answers', node, target, before, since, elsewhere },
+    reason: `${shown(since)} requests for ${target} were answered with 4xx on ${node}, ${shown(before)} before, and fewer succeed`,
+  }
+}

@@ -54,12 +54,14 @@ async function verdictOf(
   rollout: StoredRollout,
   nodes: readonly (EdgeNode & { wave: number })[],
 ): Promise<Verdict> {
+  const now = clock()
   const having = nodes.filter(({ wave }) => wave <= rollout.reached)
   const observed = await observe(
     db,
     traffic,
     rollout,
     having.map(({ node }) => node),
+    now,
   )
   return judge(
     watchedOf(rollout),
@@ -73,7 +75,7 @@ async function verdictOf(
     })),
     observed,
     {
-      now: clock(),
+      now,
       soakMs: rollout.soak_seconds * 1_000,
       haltAddresses: rollout.halt_addresses,
       haltAddressesPercent: rollout.halt_addresses_percent,

@@ -100,7 +100,7 @@ function watching(rollout: Details, now: number): Said {
     }
   return {
     ...{ tone: 'plain', icon: 'clock', title },
-    children: `The watch has taken its time. As soon as every node of wave ${wave} reports and is as it should be, ${next}.`,
+    children: `The watch has taken its time. As soon as every node of wave ${wave} reports and is as it should be, ${next}. While hardly any request ends there, that takes up to 90 seconds more.`,
   }
 }
 

@@ -13,7 +13,7 @@ const signals: readonly Signal[] = [
   { signal: 'proxy', name: 'HAProxy', when: 'it ends on a node' },
   { signal: 'difference', name: 'Entries', when: 'HAProxy lacks one, or has another' },
   { signal: 'addresses', name: 'Addresses', when: 'some that were let in lately are refused' },
-  { signal: 'answers', name: 'Answers', when: 'more requests fail than before, and than on other nodes' },
+  { signal: 'answers', name: 'Answers', when: 'more fail than before and elsewhere, or get 4xx and fewer succeed' },
 ]
 
 /** What is watched, and what was seen when it was halted. */
