@@ -142,10 +142,18 @@ const send = (
   waves: Waves,
 ): Promise<number> => writeOutbox(tx, account_id, keys, { id: cell_id }, waves)
 
+/** A judgment holds for what was judged: meanwhile a person may have released, halted or resumed it. */
+function refuseOther(now: StoredRollout, judged: StoredRollout): void {
+  const fields = ['reached', 'moved_at', 'open_until', 'is_urgent', 'is_forced'] as const
+  if (fields.some((field) => now[field] !== judged[field])) throw new RolloutFault('the rollout is another one now')
+}
+
 /** To the next wave, or to all others. Not before the bucket of the first has it: see joinRollouts. */
-export const releaseRollout = (db: DbPool, id: number, to: 'next' | 'all'): Promise<void> =>
-  deciding(db, id, async (tx, rollout) => {
+export const releaseRollout = (db: DbPool, judged: StoredRollout, to: 'next' | 'all'): Promise<void> =>
+  deciding(db, judged.id, async (tx, rollout) => {
+    const { id } = rollout
     refuseUndecidable(rollout)
+    refuseOther(rollout, judged)
     const { reached, waves, open_until, sent_up_to, keys } = rollout
     if (reached < 0) throw new RolloutFault('the rollout is halted')
     if (sent_up_to < open_until) throw new RolloutFault('the first wave does not have the rollout yet; try again')
@@ -170,8 +178,10 @@ export const releaseRollout = (db: DbPool, id: number, to: 'next' | 'all'): Prom
 
 type Halt = { readonly reason: string; readonly evidence?: readonly Evidence[] }
 
-export const haltRollout = (db: DbPool, id: number, why: Halt): Promise<void> =>
+/** `judged`: what speaks against it was found by the judge, and not by a person. */
+export const haltRollout = (db: DbPool, id: number, why: Halt, judged?: StoredRollout): Promise<void> =>
   deciding(db, id, async (tx, rollout) => {
+    if (judged) refuseOther(rollout, judged)
     await halt(tx, rollout, why)
     const evidence = why.evidence?.slice(0, 10) ?? []
     await noteDecision(tx, rollout, 'halt', { state: 'halted', reason: why.reason, evidence })

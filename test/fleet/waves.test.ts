@@ -6,6 +6,7 @@ import { apiPrefix, channelsOf } from '../../src/distribution/channels.ts'
 import { accountPusher } from '../../src/fleet/nats_accounts.ts'
 import { toId, type Uuid } from '../../src/kernel/ids.ts'
 import { defaultCell } from '../../src/operations/placement.ts'
+import { haltRollout, releaseRollout } from '../../src/operations/rollouts.ts'
 import { make } from '../harness/fixtures.ts'
 import { holdsFor, poll } from '../harness/poll.ts'
 import { addNode, connectWith } from './operator_nats.ts'
@@ -97,6 +98,25 @@ test('a halted change that is resumed is watched again', async () => {
   await answers(first, dora, 403)
   assert.equal(await status(second, dora), 200)
   await answers(second, dora, 403)
+})
+
+test('a judgment does nothing when people have decided about the rollout since it was looked at', async () => {
+  const nora = await newTenant('nora.example')
+  await settled(nora)
+  await withSoak(60, async () => {
+    await nora.rule('deny', '127.0.0.0/30')
+    const [judged] = await open(nora)
+    assert.ok(judged)
+    await command('halt', `${judged.id}`)
+    await command('resume', `${judged.id}`)
+    await answers(first, nora, 403)
+    const isOther = /another one now/
+    await assert.rejects(releaseRollout(fleet.db, judged, 'next'), isOther)
+    await assert.rejects(haltRollout(fleet.db, judged.id, { reason: 'late' }, judged), isOther)
+    assert.equal(await status(second, nora), 200)
+    await command('release', `${judged.id}`)
+    await settled(nora)
+  })
 })
 
 test('an account sees its rollouts, halts them, takes their changes back and resumes, and others do not', async () => {

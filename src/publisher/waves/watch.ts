@@ -101,13 +101,13 @@ async function act({ db, log, onHalted }: Parts, rollout: StoredRollout, verdict
   const { id, account, cell } = rollout
   try {
     if (verdict.verdict === 'applied') await noteApplied(db, rollout)
-    if (verdict.verdict === 'release') await releaseRollout(db, id, rollout.is_urgent ? 'all' : 'next')
+    if (verdict.verdict === 'release') await releaseRollout(db, rollout, rollout.is_urgent ? 'all' : 'next')
     if (verdict.verdict !== 'halt') return
-    await haltRollout(db, id, verdict)
+    await haltRollout(db, id, verdict, rollout)
     onHalted(verdict.evidence)
     log.error({ rollout: id, account, cell, reason: verdict.reason }, 'a rollout was halted')
   } catch (error) {
-    // An operator was faster.
+    // A person was faster.
     if (!(error instanceof RolloutFault)) throw error
   }
 }
