@@ -534,20 +534,26 @@ core.register_converters('user_agent_passes', judge(function(agent)
   return function(entry) return agent:find(entry, 1, true) ~= nil end
 end))
 
--- The one value of the header that a rate_limit counts by. Nothing where it is missing or empty, or where servers could take
--- another line for it: a client could vary the one that is counted. The fast path gets no names in disguise.
-core.register_action('rate_value', { 'http-req' }, function(txn)
-  local name = txn:get_var('txn.rate_limit'):match('|header:([%w-]+)|')
-  if not name or txn.f:req_fhdr_cnt(name) ~= 1 then return end
-  if txn:get_var('txn.careful') then
+-- '<value of the module>@<header lines>' → the one value of the header that a rate_limit counts by. Nothing where it is missing
+-- or empty, or where servers could take another line for it: a client could vary the one that is counted. With `!` for `@`,
+-- names may be in disguise.
+core.register_converters('rate_value', function(input)
+  local name, kind, first = input:match('|header:([%w-]+)|[^@!]*([@!])()')
+  if not name then return '' end
+  local start, found, value = name:lower() .. ': ', 0, ''
+  local from, to = input:find(start, first, true)
+  while from do
+    if from == first or input:byte(from - 1) == 10 then found, value = found + 1, input:match('^[^\r\n]*', to + 1) end
+    from, to = input:find(start, to, true)
+  end
+  if kind == '!' then
     local wanted, lines = plain(name), 0
-    for each in txn.f:req_hdr_names():gmatch('[^,]+') do
+    for each in input:gmatch('([^:\r\n]+):[^\r\n]*', first) do
       if plain(each) == wanted then lines = lines + 1 end
     end
-    if lines ~= 1 then return end
+    if lines ~= 1 then return '' end
   end
-  local value = txn.f:req_fhdr(name)
-  if value and value ~= '' then txn:set_var('txn.rate_value', value) end
+  return found == 1 and value or ''
 end)
 
 -- What Connection names belongs to the connection. Framing and Host stay: without them it is another request.

@@ -1,10 +1,10 @@
 import { clientMayNotSend } from '../../../kernel/edge/client_headers.ts'
-import { withHeaders } from '../maps/entries.ts'
+import { withHeaders } from '../maps/codec.ts'
 import { limitsOf, mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { httpsBackends } from './backends.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
-import { hasNoModule } from './modules.ts'
+import { hasNoModule, hasOnlyResponseHeaders } from './modules.ts'
 import { findResponseLists } from './response_headers.ts'
 import { findCors, leavesCors } from './route_cors.ts'
 import { filterMethods, filterUserAgents } from './route_filters.ts'
@@ -60,12 +60,14 @@ export const fastPath = (settings: ProxySettings) => `
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
   http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
   http-request allow if reachable same_edge { ${hasNoModule} } unrestricted reachable_plain few_in_flight
-${findResponseLists(settings)}${findCors(settings)}
+${findResponseLists(settings)}
+  http-request allow if has_response_lists reachable same_edge { ${hasOnlyResponseHeaders} } unrestricted reachable_plain few_in_flight
+${findCors(settings).slice(1)}
   http-request unset-var(txn.address) if has_redirect || has_response_headers !has_response_lists || ${leavesCors}
 
   acl has_headers ${part('txn.entry', 'headers')} -m str ${withHeaders}
   acl has_lists var(txn.headers_to_set) -m found
-  http-request set-var(txn.header_lists) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'header_lists')}) if reachable has_headers
+  http-request set-var(txn.header_lists) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'header_lists')}) if has_headers reachable
   http-request set-var(txn.headers_to_delete) var(txn.header_lists),bytes(6),field(1,|),b64dec
   http-request set-var(txn.set_at) var(txn.header_lists),bytes(0,5)
   http-request set-var(txn.headers_to_set) var(txn.header_lists),bytes(txn.set_at),b64dec if { var(txn.headers_to_delete) -m found }
@@ -76,11 +78,19 @@ ${onePolicy(settings, 'http-request', 'txn.entry')}${askOnePolicy('http-request'
   # With several policies, with restrictions, the first of a connection, near a limit, or to an upstream with TLS or HTTP/2. Lua
   # is asked after everything that could leave the request to the careful path, so that it warns once.
   acl fast var(txn.fast) -m found
+  acl undecided var(txn.undecided) -m found
   http-request set-var(sess.edge) var(txn.edge) if !same_edge sni_same
   http-request set-var(txn.fast) bool(true) if reachable same_edge known_account !has_headers || reachable same_edge known_account has_lists
-${decide('http-request', 'txn.entry', 'fast !open || fast !unrestricted').slice(1)}
-  http-request return ${answers.refused} if fast !open !allowed || fast !unrestricted !allowed
-${filterUserAgents(settings, 'fast').slice(1)}${filterMethods(settings, 'fast')}${limitRate(settings, 'fast')}${rewriteRequests(settings, 'fast')}
+  http-request set-var(txn.undecided) bool(true) if fast !open || fast !unrestricted
+${decide('http-request', 'txn.entry', 'undecided').slice(1)}
+  http-request return ${answers.refused} if undecided !allowed
+
+  # Requests that have nothing more to pass leave here: every rule costs those that it is not about, too.
+${rewriteRequests(settings, 'fast').slice(1)}
+  http-request allow if !has_rate_limit !has_methods !has_user_agent_filter fast reachable_plain few_in_flight
+${filterUserAgents(settings, 'fast').slice(1)}${filterMethods(settings, 'fast')}
+  http-request allow if !has_rate_limit fast reachable_plain few_in_flight
+${limitRate(settings, 'fast').slice(1)}
   http-request allow if fast !many_in_flight${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
   http-request allow if fast
 `

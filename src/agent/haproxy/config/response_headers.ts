@@ -1,4 +1,4 @@
-import { withHeaders } from '../maps/entries.ts'
+import { withHeaders } from '../maps/codec.ts'
 import { endOfLists, responseList } from '../maps/header_lists.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 import { changeCors } from './route_cors.ts'

@@ -7,6 +7,7 @@ import { part } from './rules.ts'
 export const corsAcls = `
   acl has_cors_lists var(txn.cors) -m end -- ${endOfCors}
   acl cors_any var(txn.cors) -m beg ${anyOrigin}|
+  acl has_origin var(txn.origin) -m found
   acl cors_allows var(txn.cors_origin) -m found
   acl asks_cors req.fhdr(access-control-request-method) -m found
   acl is_preflight var(txn.preflight) -m found`
@@ -20,15 +21,15 @@ export const findCors = (settings: ProxySettings): string => {
     `{ ${part('txn.entry', 'target')},concat(${separator},${variable}),map_str(${mapFile(settings, 'cors_origin')}) -m found }`
   return `
   http-request set-var(txn.cors) ${part('txn.entry', 'target')},map_str(${mapFile(settings, 'cors')}) if has_cors
-  http-request set-var(txn.cors_origin) str(*) if knows_cors cors_any
+  http-request set-var(txn.cors_origin) str(*) if cors_any
   http-request set-var(txn.origin) req.fhdr(origin) if knows_cors !cors_any
-  http-request set-var(txn.cors_origin) var(txn.origin) if knows_cors !cors_any ${listed('|', 'txn.origin')}
-  http-request set-var(txn.parent_origin) var(txn.origin),regsub(://[a-z0-9_-]+[.],://x.) if knows_cors !cors_allows
-  http-request set-var(txn.cors_origin) var(txn.origin) if knows_cors !cors_allows ${listed('*', 'txn.parent_origin')}`
+  http-request set-var(txn.cors_origin) var(txn.origin) if has_origin ${listed('|', 'txn.origin')}
+  http-request set-var(txn.parent_origin) var(txn.origin),regsub(://[a-z0-9_-]+[.],://x.) if has_origin !cors_allows
+  http-request set-var(txn.cors_origin) var(txn.origin) if has_origin !cors_allows ${listed('*', 'txn.parent_origin')}`
 }
 
 /** The fast path answers none. */
-export const leavesCors = 'has_cors !has_cors_lists || has_cors METH_OPTIONS asks_cors'
+export const leavesCors = 'has_cors !has_cors_lists || knows_cors METH_OPTIONS asks_cors'
 
 /** Once the client may be here, and before what is about the request that it asks for. */
 export const answerPreflights = `
@@ -44,9 +45,9 @@ export const changeCors = (): string => {
   const answered = '{ var(txn.preflight) -m found }'
   return `
   http-after-response del-header access-control- -m beg if ${of}
-  http-after-response set-header Access-Control-Allow-Origin %[var(txn.cors_origin)] if ${of} ${allowed}
-  http-after-response set-headers-bin ${list('actual')} if ${of} ${allowed} !${answered}
-  http-after-response set-headers-bin ${list('preflight')} if ${of} ${allowed} ${answered}
+  http-after-response set-header Access-Control-Allow-Origin %[var(txn.cors_origin)] if ${allowed}
+  http-after-response set-headers-bin ${list('actual')} if ${allowed} !${answered}
+  http-after-response set-headers-bin ${list('preflight')} if ${answered} ${allowed}
   http-after-response del-header Content-Length if ${answered} { status 204 }
   http-after-response add-header Vary Origin if ${of} !{ var(txn.cors) -m beg ${anyOrigin}| } !{ res.hdr(vary) -m str -i origin }`
 }

@@ -2,7 +2,7 @@ import { filterLimits } from '../../../kernel/edge/filters.ts'
 import { filterValue } from '../maps/module_entries.ts'
 import type { ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
-import { findModule, warnOf } from './modules.ts'
+import { findModule, requireModule, warnOf } from './modules.ts'
 
 type FilterName = 'methods' | 'user_agent_filter'
 
@@ -26,7 +26,7 @@ const disguisedUserAgent = '(*LF)(?mi)^user[^a-z0-9-]agent[ \\t]*:'
 export const filterUserAgents = (
   settings: ProxySettings,
   of: string,
-): string => `${findModule(settings, 'user_agent_filter', of)}
+): string => `${findModule(settings, 'user_agent_filter', of)}${requireModule('user_agent_filter')}
   http-request set-var(txn.user_agent) req.fhdr(user-agent),lower if knows_user_agent_filter${judge(
     'user_agent_filter',
     'user_agent_passes',
@@ -35,6 +35,9 @@ export const filterUserAgents = (
     answers.userAgentRefused,
   )}`
 
-export const filterMethods = (settings: ProxySettings, of: string): string => `${findModule(settings, 'methods', of)}
+export const filterMethods = (
+  settings: ProxySettings,
+  of: string,
+): string => `${findModule(settings, 'methods', of)}${requireModule('methods')}
   http-request set-var(txn.method) method if knows_methods
-  http-request set-var(txn.allowed_methods) var(txn.methods),${filterValue.field('methods')} if knows_methods${judge('methods', 'method_passes', 'txn.method', '', answers.methodRefused)}`
+  http-request set-var(txn.allowed_methods) var(txn.methods),${filterValue.field('methods')}${judge('methods', 'method_passes', 'txn.method', '', answers.methodRefused)}`

@@ -44,7 +44,7 @@ const field = (name: 'requests' | 'seconds' | 'key' | 'mode' | 'scope') =>
 /** What all of them ask. */
 export const rateAcls = `
   acl rate_exceeded var(txn.rate_left) -m int lt 0
-  acl rate_of_cell ${field('scope')} -m str cell`
+  acl has_rate var(txn.rate_requests) -m found`
 export const rateValueAcls = `
   acl has_rate_key var(txn.rate_value_key) -m found
   acl is_new_value var(txn.rate_is_new) -m found`
@@ -58,11 +58,13 @@ const counterOf = (entry: EntryVariable): string => `%[${part(entry, 'target')}]
  * A limit of the cell is divided by the number of its nodes, and every node lets at least one through. Where the number is not known, none:
  * too many nodes might each take it for theirs.
  */
-const ofCell = (settings: ProxySettings, rule: string, entry: EntryVariable, failure: string): string => `
-  ${rule} set-var(txn.cell_nodes) ${part(entry, 'account')},map_str_int(${mapFile(settings, 'cell_nodes')}) if knows_rate_limit rate_of_cell
-  ${failure} if knows_rate_limit rate_of_cell !{ var(txn.cell_nodes) -m int ge 1 }
-  ${rule} set-var(txn.rate_requests) var(txn.rate_requests),div(txn.cell_nodes) if knows_rate_limit rate_of_cell
-  ${rule} set-var(txn.rate_requests) int(1) if knows_rate_limit rate_of_cell !{ var(txn.rate_requests) -m int ge 1 }`
+const findLimit = (settings: ProxySettings, rule: string, entry: EntryVariable, failure: string): string => `
+  acl of_cell ${field('scope')} -m str cell
+  ${rule} set-var(txn.rate_requests) ${field('requests')},add(0) if !of_cell
+  ${rule} set-var(txn.cell_nodes) ${part(entry, 'account')},map_str_int(${mapFile(settings, 'cell_nodes')}) if of_cell
+  ${rule} set-var(txn.rate_requests) ${field('requests')},div(txn.cell_nodes) if { var(txn.cell_nodes) -m int ge 1 }
+  ${rule} set-var(txn.rate_requests) int(1) if { var(txn.cell_nodes) -m found } { var(txn.rate_requests) -m int lt 1 }
+  ${failure} if knows_rate_limit !has_rate`
 
 /**
  * Windows begin at multiples of their length, and are part of the key, so that an entry is never set back while others count
@@ -76,17 +78,15 @@ const countIn = (
   byValue = '',
 ): string => {
   const counter = counterOf(entry)
-  return `
-  ${rule} set-var(txn.rate_requests) ${field('requests')},add(0) if knows_rate_limit${ofCell(settings, rule, entry, failure)}
-  ${rule} set-var(txn.rate_seconds) ${field('seconds')},add(0) if knows_rate_limit
-  ${rule} set-var(txn.rate_now) date if knows_rate_limit
-  ${rule} set-var(txn.rate_window) var(txn.rate_now),div(txn.rate_seconds) if knows_rate_limit
-  ${rule} set-var-fmt(txn.rate_key) "${counter}" if knows_rate_limit { ${field('key')} -m str route edge }
+  return `${findLimit(settings, rule, entry, failure)}
+  ${rule} set-var(txn.rate_seconds) ${field('seconds')},add(0)
+  ${rule} set-var(txn.rate_window) date,div(txn.rate_seconds)
+  ${rule} set-var-fmt(txn.rate_key) "${counter}" if { ${field('key')} -m str route edge }
   ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,ipmask(32,64)]" if knows_rate_limit !{ var(txn.rate_key) -m found } !${embedsIpv4}
-  ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,hex,bytes(0,16)]" if knows_rate_limit !{ var(txn.rate_key) -m found }${byValue}${forEachTable(({ name, condition }) => `${rule} track-sc6 var(txn.rate_key) table ${name} if knows_rate_limit ${condition}`)}
-  ${rule} set-var(txn.rate_count) sc_inc_gpc0(6) if knows_rate_limit
+  ${rule} set-var-fmt(txn.rate_key) "${counter}.%[src,hex,bytes(0,16)]" if knows_rate_limit !{ var(txn.rate_key) -m found }${byValue}${forEachTable(({ name, condition }) => `${rule} track-sc6 var(txn.rate_key) table ${name} if ${condition}`)}
+  ${rule} set-var(txn.rate_count) sc_inc_gpc0(6)
   ${failure} if knows_rate_limit !{ var(txn.rate_count) -m found }
-  ${rule} set-var(txn.rate_left) var(txn.rate_requests),sub(txn.rate_count) if knows_rate_limit`
+  ${rule} set-var(txn.rate_left) var(txn.rate_requests),sub(txn.rate_count)`
 }
 
 /**
@@ -95,21 +95,23 @@ const countIn = (
  * no more than `headerValuesOfSource` times the limit, and takes nothing from others. Some values are secret, so they
  * are kept as hashes. See docs/adr/0148.
  */
-const countByValue = (entry: EntryVariable): string => `
-  http-request lua.rate_value if knows_rate_limit { ${field('key')} -m beg ${headerKeyPrefix} }
-  http-request set-var-fmt(txn.rate_value_key) "${counterOf(entry)}.%[var(txn.rate_value),sha2(256),base64]" if { var(txn.rate_value) -m found }
+const countByValue = (entry: EntryVariable, isCareful: boolean): string => `
+  http-request set-var(txn.header_lines) req.hdrs if { ${field('key')} -m beg ${headerKeyPrefix} }
+  http-request set-var(txn.rate_value) var(txn.rate_limit),concat(${isCareful ? '!' : '@'},txn.header_lines),lua.rate_value if { var(txn.header_lines) -m found }
+  http-request set-var-fmt(txn.rate_value_key) "${counterOf(entry)}.%[var(txn.rate_value),sha2(256),base64]" if { var(txn.rate_value) -m len gt 0 }
   http-request set-var(txn.rate_is_new) bool(true) if has_rate_key ${tables.map(({ values }) => `!{ var(txn.rate_value_key),in_table(${values}) }`).join(' ')}${forEachTable(({ name, condition }) => `http-request track-sc7 var(txn.rate_key),concat(.values) table ${name} if is_new_value ${condition}`)}
   http-request set-var(txn.rate_values) sc_inc_gpc0(7) if is_new_value
   http-request unset-var(txn.rate_value_key) if is_new_value !{ var(txn.rate_values) -m int le ${headerValuesOfSource} }${forEachTable(({ values, condition }) => `http-request track-sc6 var(txn.rate_value_key) table ${values} if has_rate_key ${condition}`)}`
 
-const overLimit = (mode: 'warn' | 'enforce') => `knows_rate_limit rate_exceeded { ${field('mode')} -m str ${mode} }`
+const overLimit = (mode: 'warn' | 'enforce') => `rate_exceeded { ${field('mode')} -m str ${mode} }`
 
 /** Once the request may pass, so that refused clients use up nothing. `of`: which requests. */
 export const limitRate = (
   settings: ProxySettings,
   of: string,
-): string => `${findModule(settings, 'rate_limit', of)}${countIn(settings, 'http-request', 'txn.entry', `http-request return ${answers.internal}`, countByValue('txn.entry'))}
-  http-request set-var(txn.rate_reset) var(txn.rate_now),mod(txn.rate_seconds),neg,add(txn.rate_seconds) if knows_rate_limit rate_exceeded${warnOf('rate_limit', overLimit('warn'))}
+): string => `${findModule(settings, 'rate_limit', of)}${countIn(settings, 'http-request', 'txn.entry', `http-request return ${answers.internal}`, countByValue('txn.entry', of === ''))}
+  http-request set-var(txn.rate_end) var(txn.rate_window),add(1),mul(txn.rate_seconds) if rate_exceeded
+  http-request set-var(txn.rate_reset) date,neg,add(txn.rate_end) if rate_exceeded${warnOf('rate_limit', overLimit('warn'))}
   http-request set-var(txn.over) str(rate_limit) if ${overLimit('enforce')}${refuseOver('http-request', `return ${answers.rateLimited}`)}`
 
 /** The same for connections of a TCP edge. A warning is logged at once, unless one was when policies were asked. */

@@ -6,23 +6,23 @@ import { findModule } from './modules.ts'
 const field = (name: 'bytes' | 'strip' | 'add' | 'host') => `var(txn.rewrite),${rewriteValue.field(name)}`
 
 /**
- * After all that decides, which is about the path that the client sent, and right before the request is forwarded. A path with
- * one reading is rewritten here; of any other, Lua says whether every server would see it behind the prefix.
+ * After all that reads the path, which is about the one that the client sent. A path with one reading is rewritten here; of any
+ * other, Lua says whether every server would see it behind the prefix.
  */
 export const rewriteRequests = (settings: ProxySettings, on: 'fast' | 'careful'): string => {
   const isFast = on === 'fast'
   const plainly = isFast ? 'knows_rewrite' : 'knows_rewrite !unusual_path'
+  // Without the variable that they begin with they do nothing, and asking for it would cost as much.
+  const where = isFast ? '' : ` if ${plainly}`
   return `${findModule(settings, 'rewrite', isFast ? 'fast' : '!responds')}
   http-request return ${answers.internal} if knows_rewrite !{ var(txn.rewrite) -m end -- ${endOfRewrite} }
   http-request return ${answers.badRequest} if knows_rewrite !{ path -m beg / }
-  http-request set-var(txn.new_host) ${field('host')} if knows_rewrite
   # A number, not text: given text for a length, HAProxy 3.4 compares what it cuts with itself.
-  http-request set-var(txn.strip_bytes) ${field('bytes')},add(0) if ${plainly}
-  http-request set-var(txn.strip) ${field('strip')} if ${plainly}
+  http-request set-var(txn.strip_bytes) ${field('bytes')},add(0)${where}
+  http-request set-var(txn.strip) ${field('strip')}${where}
   http-request return ${answers.internal} if ${plainly} !{ var(txn.strip),length,sub(txn.strip_bytes) eq 0 }
-  http-request set-var(txn.rest) path,bytes(1) if ${plainly}
-  http-request set-var(txn.rest) path,bytes(txn.strip_bytes),ltrim(/) if ${plainly} { path,concat(/),bytes(0,txn.strip_bytes),strcmp(txn.strip) eq 0 }
-  http-request set-path "%[${field('add')}]/%[var(txn.rest)]" if ${plainly}${isFast ? '' : rewriteUnusualPaths}`
+  http-request set-var(txn.strip_bytes) int(1) if ${plainly} !{ path,concat(/),bytes(0,txn.strip_bytes),strcmp(txn.strip) eq 0 }
+  http-request set-path "%[${field('add')}]/%[path,bytes(txn.strip_bytes),ltrim(/)]" if ${plainly}${isFast ? '' : rewriteUnusualPaths}`
 }
 
 const rewriteUnusualPaths = `
@@ -34,4 +34,4 @@ const rewriteUnusualPaths = `
 
 /** After X-Forwarded-Host, which keeps what the client sent, and before `request_headers`, which decides in the end. */
 export const rewriteHost = `
-  http-request set-header Host %[var(txn.new_host)] if { var(txn.new_host) -m len gt 0 }`
+  http-request set-header Host %[${field('host')}] if { ${field('host')} -m len gt 0 }`

@@ -24,6 +24,8 @@ export const backendValue = delimited('protocol', 'address', 'port', 'host', 'pr
 /** In milliseconds, as HAProxy takes them. */
 export const timeoutsValue = delimited('connect', 'response', 'idle', 'tunnel')
 
+/** What stands where a route changes headers; see header_lists.ts. */
+export const withHeaders = 'h'
 /** What stands in the part of a module of the route; its settings are in a map of the same name. */
 export const withModule = 'm'
 
@@ -67,6 +69,7 @@ export function placeOf(part: TargetPart, kind: TargetKind): { from: number; len
 export const firstModule = routeModuleNames[0] as RouteModuleName
 export const noSettings = routeModuleNames.map(() => '-').join('|')
 export const noModules = `${noSettings}|-|-|open`
+export const onlyResponseHeaders = `${noSettings}|${withHeaders}|-|open`
 
 /** How long a depth may be written; see `depth` in entries.ts. */
 export const depthDigits = targetParts.depth

@@ -31,6 +31,7 @@ import {
   targetValue,
   timeoutsValue,
   UnusableRecord,
+  withHeaders,
   withModule,
 } from './codec.ts'
 import { headerLists, responseLists } from './header_lists.ts'
@@ -89,9 +90,6 @@ export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, val
 export const slashesAllowed = 'a'
 /** Or of one whose match has parameters: no path with both passes. */
 export const matchesParameters = 'p'
-
-/** What stands under `headers` and `response` of a route with operations on them. */
-export const withHeaders = 'h'
 
 /** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
 export const ignoresVariants = 'i'
