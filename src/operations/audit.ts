@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Db, later } from '../db/pool.ts'
 import { type SqlFragment, sql } from '../db/sql.ts'
 import type { Origin } from '../identity/origin.ts'
@@ -12,7 +13,7 @@ type Change = { resourceId: Id; before: object | null; after: object | null }
  */
 export async function recordChange(tx: Db, origin: Origin, { resourceId, before, after }: Change): Promise<boolean> {
   const [from, to] = [before && JSON.stringify(before), after && JSON.stringify(after)]
-  if (from === to) return false
+  if (from === to || (from && to && isSameInAnotherOrder(from, to))) return false
   await later(
     tx,
     sql`
@@ -24,6 +25,10 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
   )
   return true
 }
+
+/** Change sets do not keep the order in which names were sent, and a change that is made by one must leave the events that it was tried with. */
+const isSameInAnotherOrder = (from: string, to: string): boolean =>
+  from.length === to.length && isDeepStrictEqual(JSON.parse(from), JSON.parse(to))
 
 /**
  * The same as part of the statement that creates something, for a `with` in it: `created` is what returns its rows. Only

@@ -104,7 +104,7 @@ export function change(person: Client, known: Configuration): Promise<Answer> {
     const [name, body] = oneOf([
       ['ip_restriction', { ip_policy_ids: [policy.id], enabled: randomBelow(2) === 0 }],
       ['backend', { backend_id: backend.id }],
-      ['request_headers', { add: { 'X-One': oneOf(words) ?? '' } }],
+      ['request_headers', { add: { 'X-One': oneOf(words) ?? '', 'X-A': 'a' } }],
     ] as const) ?? ['', {}]
     return randomBelow(3) ? person('PUT', `${modules}/${name}`, body) : person('DELETE', `${modules}/${name}`)
   }

@@ -1,6 +1,10 @@
 /** The limits of the header modules, the same where they are accepted and where they are applied. */
 export type HeaderOperations = { readonly add: Readonly<Record<string, string>>; readonly remove: readonly string[] }
 
+/** For edges, by name: JSON gives them no order, and the audit log keeps none, so a change that is undone would leave another record. */
+export const inOrder = (headers: HeaderOperations['add']): [name: string, value: string][] =>
+  Object.entries(headers).sort(([one], [other]) => (one < other ? -1 : 1))
+
 /** Whose headers they are. */
 export type Message = 'request' | 'response'
 

@@ -8,6 +8,7 @@ import type {
   WeightedRecord,
 } from '../../distribution/records.ts'
 import type { BackendKind } from '../../kernel/edge/backends.ts'
+import { inOrder } from '../../kernel/edge/headers.ts'
 import type { HealthCheck } from '../../kernel/edge/health_check.ts'
 import { parseHostport } from '../../kernel/edge/hostport.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
@@ -104,7 +105,7 @@ export const backendCompilers: Record<RecordKind & ('backend' | 'weighted' | 'fa
     )
     return new Map(
       rows.map(({ id, status_code, headers, body }) => {
-        const value: ResponseRecord = { status: status_code, headers: Object.entries(headers), body }
+        const value: ResponseRecord = { status: status_code, headers: inOrder(headers), body }
         return [id, { value }]
       }),
     )

@@ -21,7 +21,7 @@ import { ruleFormat } from '../../distribution/rule_file.ts'
 import { ruleListLayout } from '../../distribution/rule_list.ts'
 import { canonicalAuthorities } from '../../kernel/crypto/authorities.ts'
 import { type BackendId, backendKinds } from '../../kernel/edge/backends.ts'
-import type { HeaderOperations } from '../../kernel/edge/headers.ts'
+import { type HeaderOperations, inOrder } from '../../kernel/edge/headers.ts'
 import type { ConnectionLimit } from '../../kernel/edge/rate_limit.ts'
 import type { RouteTimeouts } from '../../kernel/edge/timeouts.ts'
 import { isId, toId, type Uuid } from '../../kernel/ids.ts'
@@ -133,7 +133,7 @@ function policiesOf(row: CompiledEdge): Pick<TcpRecord, 'policies' | 'policies_m
 
 function headersOf(row: CompiledEdge, name: 'request_headers' | 'response_headers'): RouteRecord['headers'] {
   const headers = enabled(row, name)?.settings as HeaderOperations | undefined
-  return headers ? { add: Object.entries(headers.add), remove: [...headers.remove] } : null
+  return headers ? { add: inOrder(headers.add), remove: [...headers.remove] } : null
 }
 
 const settingsOf = (row: CompiledEdge): Pick<RouteRecord, RouteModuleName> =>

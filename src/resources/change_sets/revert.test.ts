@@ -4,6 +4,7 @@ import type { Answer, Client } from '../../../test/harness/client.ts'
 import { assertRefused } from '../../../test/harness/fixtures.ts'
 import { newUser } from '../../../test/harness/principals.ts'
 import { sharedControlPlane } from '../../../test/harness/shared_control_plane.ts'
+import { factsOf } from '../../../test/reverts/records.ts'
 
 const plane = await sharedControlPlane({ after })
 
@@ -199,4 +200,34 @@ test('a draft whose changes are edited is not the one that undoes anything any m
   await undo(admin, event)
   const unapplied = await done(admin('POST', '/change_sets', { changes: [{ operation: 'ip_policies.create' }] }))
   assertRefused(await revert(admin, unapplied.id), 409, 'ERR_NOT_REVERSIBLE')
+})
+
+test('edges get the same headers in the same order, whichever way they were set', async () => {
+  const admin = await plane.newAccount()
+  const headers = { 'X-Second': '2', 'X-A': '1', Accept: 'text/html' }
+  const backend = await done(admin('POST', '/backends/http_response', { headers }))
+  const edge = await done(admin('POST', '/edges/https', {}))
+  const route = await done(
+    admin('POST', `/edges/https/${edge.id}/routes`, {
+      ...{ match_type: 'path_prefix', match: '/', backend: { backend_id: backend.id } },
+      ...{ request_headers: { add: headers }, response_headers: { add: headers } },
+    }),
+  )
+  const facts = () => factsOf(plane, admin.accountId)
+  const before = await facts()
+  const parameters = { edge_id: edge.id, id: route.id }
+  await applied(
+    admin,
+    ['request_headers', 'response_headers'].map((name) => ({
+      ...{ operation: `https_edge_routes.${name}.replace`, parameters, body: { add: headers } },
+    })),
+  )
+  await applied(admin, [
+    { operation: 'http_response_backends.update', parameters: { id: backend.id }, body: { headers } },
+  ])
+  assert.deepEqual(await facts(), before, 'by change sets')
+  for (const name of ['request_headers', 'response_headers'])
+    await undo(admin, await eventOf(admin, admin('DELETE', `${route.uri}/${name}`)))
+  await undo(admin, await eventOf(admin, admin('PATCH', backend.uri, { headers: {} })))
+  assert.deepEqual(await facts(), before, 'by undoing')
 })
