@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { confirmAtRandom, undoWithoutEffect } from './confirm/trials.ts'
+import { confirmAtRandom, undoForShow, undoWithoutEffect } from './confirm/trials.ts'
 import { sized } from './harness/thorough.ts'
 
 // `npm run drill -- confirm` has many more.
@@ -11,10 +11,14 @@ test('a change set that no one confirms is undone in time while processes and Po
   assert.ok(figures.confirmed > 0 && figures.reverted > 0)
 })
 
-test('that is noticed when undoing has no effect', async (t) => {
-  const { faults } = await confirmAtRandom(t, { rounds: 1, trialsPerRound: 4, prepare: undoWithoutEffect })
-  assert.ok(
-    faults.some((fault) => fault.endsWith('is revert_failed')),
-    faults.join(', '),
-  )
-})
+for (const [prepare, fault] of [
+  [undoWithoutEffect, 'is revert_failed'],
+  [undoForShow, 'reverted, and its change is after'],
+] as const)
+  test(`that is noticed with ${prepare.name}`, async (t) => {
+    const { faults } = await confirmAtRandom(t, { rounds: 1, trialsPerRound: 4, prepare })
+    assert.ok(
+      faults.some((each) => each.endsWith(fault)),
+      faults.join(', '),
+    )
+  })

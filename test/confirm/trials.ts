@@ -49,6 +49,16 @@ export const undoWithoutEffect = (db: DbPool) =>
         when (old.description = 'after' and new.description = 'before' and coalesce(current_setting('gatehouse.dry_run', true), '') = '') execute function public.keep_description()`,
   })
 
+/** As a build that says that it has undone a change, and has not: it is lost with the commit. */
+export const undoForShow = (db: DbPool) =>
+  db.query({
+    text: `
+      create function public.lose_description() returns trigger language plpgsql security definer as $$
+        begin update ip_policies set description = 'after' where account_id = new.account_id and id = new.id; return null; end $$;
+      create constraint trigger lose_description after update on ip_policies deferrable initially deferred for each row
+        when (old.description = 'after' and new.description = 'before') execute function public.lose_description()`,
+  })
+
 export async function confirmAtRandom(scope: Scope, { rounds, trialsPerRound, prepare }: Options): Promise<Figures> {
   const world = await startWorld(scope, prepare)
   const figures: Figures = { trials: 0, confirmed: 0, reverted: 0, latestMs: 0, faults: [] }
