@@ -5,7 +5,7 @@ import { type Change, useNewestChange } from './api/generation.ts'
 import { queries } from './api/queries.ts'
 import { NodeBars } from './shell/node_bars.tsx'
 import { Toast } from './ui/toast.tsx'
-import { Undo, useUndo } from './undo.tsx'
+import { type Reversal, Undo, useUndo } from './undo.tsx'
 
 // Only where nodes get changes in waves.
 const RolloutToast = lazy(async () => ({ default: (await import('./rollout_toast.tsx')).RolloutToast }))
@@ -40,7 +40,7 @@ function SavedChange({ change }: { change: Change }) {
   }, [])
   if (!isOpen || !undo) return null
   return (
-    <Toast tone="allowed" icon="allowed" title="Saved." onDismiss={() => setOpen(false)}>
+    <Toast tone="allowed" icon="allowed" title={said('Saved.', undo)} onDismiss={() => setOpen(false)}>
       <Undo reversal={undo} />
     </Toast>
   )
@@ -95,7 +95,7 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
     <Toast
       tone={tone}
       icon={isLive || tone === 'refused' ? tone : 'rotate'}
-      title={sentenceOf(data)}
+      title={said(sentenceOf(data), undo)}
       onDismiss={() => setOpen(false)}
     >
       <Reasons generation={data} slow={slow} />
@@ -107,6 +107,10 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
     </Toast>
   )
 }
+
+/** What was undone is not merely saved. */
+const said = (sentence: string, undo: Reversal | undefined): string =>
+  undo?.isRedo ? sentence.replace(/^Saved\./, 'Undone.') : sentence
 
 export const isEverywhere = (generation: Shapes['Generation'] | undefined): boolean =>
   generation !== undefined && generation.applied_nodes === generation.live_nodes && generation.refusals.length === 0

@@ -5,7 +5,12 @@ import { Button } from './ui/button.tsx'
 import { ProblemNote } from './ui/problem.tsx'
 
 /** What undoing a change reverts: its audit event, the change set that it applied, or the rollout that contains it. */
-export type Reversal = { kind: 'event' | 'change_set' | 'rollout'; id: string }
+export type Reversal = {
+  kind: 'event' | 'change_set' | 'rollout'
+  id: string
+  /** What it reverts has undone something. */
+  isRedo?: boolean
+}
 
 const draftOf = ({ kind, id }: Reversal, on: typeof api) => {
   const of = { params: { path: { id } }, body: {} }
@@ -30,7 +35,10 @@ export function useUndo(operationId: string, isWanted: boolean): Reversal | unde
         const set = events.find(({ operation }) => operation === 'change_sets.apply')
         const first = events.at(-1)
         if (!first) return null
-        const reversal: Reversal = set ? { kind: 'change_set', id: set.resource_id } : { kind: 'event', id: first.id }
+        const isRedo = Boolean((set?.after as { reverts_id?: string | null } | null | undefined)?.reverts_id)
+        const reversal: Reversal = set
+          ? { kind: 'change_set', id: set.resource_id, isRedo }
+          : { kind: 'event', id: first.id }
         // A refusal says that it cannot be undone.
         return await tryOut((on) => draftOf(reversal, on)).then(
           () => reversal,
@@ -56,7 +64,7 @@ export function Undo({ reversal }: { reversal: Reversal }) {
     <>
       <div className="actions start">
         <Button isPending={undo.isPending} onPress={() => undo.mutate()}>
-          Undo
+          {reversal.isRedo ? 'Redo' : 'Undo'}
         </Button>
       </div>
       {undo.isError && <ProblemNote error={undo.error} />}

@@ -34,7 +34,7 @@ test('a dialog says that its change was sent for approval, and another admin app
   const other = await openPage(browser)
   await signIn(other, origin, approver.token, '/change-sets')
   await other.getByText('1 waits for approval.').waitFor()
-  await other.getByRole('link', { name: 'ip_policies.update' }).click()
+  await other.getByRole('link', { name: 'Change an IP policy' }).click()
   await other.getByText('Main offices').first().waitFor()
   await press(other, 'Approve')
   await other.getByText(/Approved by Ada/).waitFor()

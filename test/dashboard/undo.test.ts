@@ -71,6 +71,8 @@ test('a change is undone from the toast, which covers no button that saves', asy
   await inspect(page, 'toast', seen, '.toast')
   await toast.getByRole('button', { name: 'Undo' }).click()
   await poll(moduleOf, (module) => module === null)
+  await toast.getByText(/^Undone\./).waitFor()
+  await toast.getByRole('button', { name: 'Redo' }).waitFor()
 })
 
 test('a change in a history is taken back after a preview, or the history says what is in the way', async () => {

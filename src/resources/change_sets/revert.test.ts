@@ -192,7 +192,7 @@ test('a draft whose changes are edited is not the one that undoes anything any m
   const policy = await done(admin('POST', '/ip_policies', { description: 'one' }))
   const event = await eventOf(admin, admin('PATCH', policy.uri, { description: 'two' }))
   const draft = await done(revert(admin, event))
-  assert.deepEqual([draft.reverts_id, draft.description], [event, `undo ${event}`])
+  assert.deepEqual([draft.reverts_id, draft.description], [event, 'Undo the change of IP policy two'])
   assert.equal((await done(admin('PATCH', draft.uri, { description: 'words' }))).reverts_id, event)
   const edited = await done(admin('PATCH', draft.uri, { changes: [{ operation: 'ip_policies.create' }] }))
   assert.equal(edited.reverts_id, null)

@@ -9,6 +9,7 @@ import { draftOfRevert } from './revert.ts'
 import { changeSets, sentBy, whole } from './routes.ts'
 import { maxChanges } from './schema.ts'
 import { type ChangeSetRow, findChangeSet, insertChangeSet, isOpen } from './store.ts'
+import { titleOfUndoOf } from './undo_title.ts'
 
 type Request<Target> = Handling<{ readonly id: Target }, object, unknown>
 
@@ -27,7 +28,8 @@ const revertRoute = <Kind extends 'ev' | 'chs' | 'ro'>(
   }: {
     readonly name: 'audit_events' | 'change_sets' | 'rollouts'
     readonly summary: string
-    readonly eventsOf: (request: Request<Id<Kind>>) => Promise<AuditedEvent[]>
+    /** In the order in which they happened. `description`: of the change set that made them. */
+    readonly eventsOf: (request: Request<Id<Kind>>) => Promise<{ events: AuditedEvent[]; description?: string | null }>
   },
 ): Route =>
   whole({
@@ -40,9 +42,10 @@ const revertRoute = <Kind extends 'ev' | 'chs' | 'ro'>(
       async insert(tx, request) {
         const target = request as unknown as Request<Id<Kind>>
         const { id } = target.params
+        const { events, description = null } = await eventsOf(target)
         return insertChangeSet(tx, request.caller, {
-          ...{ description: `undo ${id}`, metadata: null, reverts_id: id },
-          ...(await forApproval(request, await draftOfRevert(request, await eventsOf(target)))),
+          ...{ description: titleOfUndoOf(description, events), metadata: null, reverts_id: id },
+          ...(await forApproval(request, await draftOfRevert(request, events))),
         })
       },
     }),
@@ -58,7 +61,7 @@ export const revertRoutes = [
     async eventsOf({ db, caller, params }) {
       const events = await findAuditEvents(db, caller, [toUuid(params.id)])
       if (events.length === 0) throw notFound('ev')
-      return events
+      return { events }
     },
   }),
   revertRoute('chs', {
@@ -69,7 +72,7 @@ export const revertRoutes = [
       if (!row) throw notFound('chs')
       const ids = row.applied_events ?? []
       const events = canBeUndone(row) ? await findAuditEvents(db, caller, ids) : []
-      if (events.length > 0 && events.length === ids.length) return events
+      if (events.length > 0 && events.length === ids.length) return { events, description: row.description }
       throw new Refusal('ERR_NOT_REVERSIBLE', whyNot[row.state])
     },
   }),
@@ -81,7 +84,7 @@ export const revertRoutes = [
       if (!row) throw notFound('ro')
       // One more than a change set can have, so that it says so.
       const events = await eventsOf(db, row, maxChanges + 1)
-      if (events.length > 0) return events.reverse()
+      if (events.length > 0) return { events: events.reverse() }
       throw new Refusal(
         'ERR_NOT_REVERSIBLE',
         'The audit events of this rollout are past their retention, or it has none.',

@@ -11,6 +11,7 @@ import { conflictsOf, type Made, makeChanges } from './make.ts'
 import { draftOfRevert } from './revert.ts'
 import { type ChangeSetRow, claimReverts, findChangeSet, insertChangeSet, markApplied, markReverted } from './store.ts'
 import { lockOverdue, markRevertFailed, type Unconfirmed } from './unconfirmed_store.ts'
+import { titleOfUndoOf } from './undo_title.ts'
 import { stableChangeSetFields, toChangeSet } from './view.ts'
 
 /** The name in the audit of what the service does when a change set was not confirmed in time. */
@@ -105,7 +106,8 @@ function undo(request: ServiceRequest, row: ChangeSetRow): Promise<Outcome> {
           'ERR_REVERT_CONFLICT',
           `Undoing it had another effect than expected on ${differing.join(', ')}.`,
         )
-      const what = { description: `undo ${id}: ${reason}`, metadata: null, reverts_id: id, ...draft, ...byItself }
+      const description = `${titleOfUndoOf(row.description, events)}: ${reason}`
+      const what = { description, metadata: null, reverts_id: id, ...draft, ...byItself }
       const undoing = await insertChangeSet(tx, caller, what)
       await claimReverts(tx, caller, undoing)
       generation = (await markApplied(tx, caller, undoing.id, made)).generation ?? undefined

@@ -2,7 +2,7 @@ import type { Shapes } from '../../api/client.ts'
 
 export type AuditEvent = Shapes['AuditEvent']
 
-const nouns: Record<string, string> = {
+export const nouns: Record<string, string> = {
   api_keys: 'API key',
   users: 'user',
   bot_users: 'bot',
@@ -28,7 +28,7 @@ const nouns: Record<string, string> = {
   rollouts: 'rollout',
 }
 /** Modules whose names are not words. */
-const modules: Record<string, string> = { ip_restriction: 'IP restriction' }
+export const modules: Record<string, string> = { ip_restriction: 'IP restriction' }
 const verbs: Record<string, string> = {
   create: 'created',
   update: 'changed',

@@ -1,4 +1,4 @@
-import { type UseMutationResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { queryOptions, type UseMutationResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useNavigate } from 'react-router'
 import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
@@ -16,8 +16,10 @@ import { Ago } from '../../ui/time.tsx'
 import { isUnusual, UnusualNote } from '../../unusual.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { Preview } from '../audit/revert.tsx'
+import { useNames } from '../traffic/names.ts'
 import { Changes } from './changes.tsx'
-import { isOpen, nameOf, StateOf, useNameOfPerson } from './state.tsx'
+import { isOpen, StateOf, useNameOfPerson } from './state.tsx'
+import { changesInWords } from './words.ts'
 
 /** What it would change now, who made and approved it, and what can be done with it. */
 export function ChangeSetDetail({ id }: { id: string }) {
@@ -31,10 +33,11 @@ export function ChangeSetDetail({ id }: { id: string }) {
     onSettled: () => client.invalidateQueries(),
   })
   const { data } = found
+  const words = useWords(data)
   return (
     <>
       <PageHeader
-        title={data ? nameOf(data) : id}
+        title={data ? (data.description ?? words.title) : id}
         parent={{ to: '/change-sets', name: 'Change sets' }}
         status={data && <StateOf changeSet={data} />}
         meta={<CopyId id={id} />}
@@ -43,7 +46,11 @@ export function ChangeSetDetail({ id }: { id: string }) {
         {(changeSet) => (
           <>
             <People changeSet={changeSet} />
-            {isOpen(changeSet) && <Open key={changeSet.content_sha256} changeSet={changeSet} acting={acting} />}
+            {isOpen(changeSet) ? (
+              <Open key={changeSet.content_sha256} changeSet={changeSet} words={words.each} acting={acting} />
+            ) : (
+              <Changes changes={changeSet.changes} words={words.each} onTakeOut={undefined} isPending={false} />
+            )}
             {isAdmin && (
               <Section title="History">
                 <ChangeList resourceId={id} />
@@ -54,6 +61,26 @@ export function ChangeSetDetail({ id }: { id: string }) {
       </Loaded>
     </>
   )
+}
+
+const previewOf = ({ id, content_sha256 }: Pick<Shapes['ChangeSet'], 'id' | 'content_sha256'>) =>
+  queryOptions({
+    // Another content has another preview.
+    queryKey: ['post', '/change_sets/{id}/preview', id, content_sha256],
+    queryFn: () => answerOf(api.POST('/change_sets/{id}/preview', { params: { path: { id } }, body: {} })),
+    retry: false,
+  })
+
+const none = { id: '', content_sha256: '', changes: [] }
+
+/** Names of what its changes are about, as soon as they are known. */
+function useWords(changeSet: Shapes['ChangeSet'] | undefined) {
+  const names = useNames()
+  const preview = useQuery({
+    ...previewOf(changeSet ?? none),
+    enabled: changeSet !== undefined && isOpen(changeSet),
+  }).data
+  return changesInWords((changeSet ?? none).changes, preview?.differences ?? [], names)
 }
 
 function People({ changeSet }: { changeSet: Shapes['ChangeSet'] }) {
@@ -104,16 +131,11 @@ const buttonsOf = (acting: Acting) =>
     )
   }
 
-function Open({ changeSet, acting }: OpenProps) {
-  const { id, content_sha256, changes, author_id } = changeSet
+function Open({ changeSet, words, acting }: OpenProps & { words: readonly string[] }) {
+  const { changes, author_id } = changeSet
   const caller = $api.useQuery('get', '/caller').data
   const mayChange = useMayChange()
-  const preview = useQuery({
-    // Another content has another preview.
-    queryKey: ['post', '/change_sets/{id}/preview', id, content_sha256],
-    queryFn: () => answerOf(api.POST('/change_sets/{id}/preview', { params: { path: { id } }, body: {} })),
-    retry: false,
-  })
+  const preview = useQuery(previewOf(changeSet))
   const button = buttonsOf(acting)
   const hasConflicts = (preview.data?.conflicts.length ?? 0) > 0
   const take = (index: number) => acting.mutate({ name: 'Take out', act: () => takeOut(changeSet, index) })
@@ -121,6 +143,7 @@ function Open({ changeSet, acting }: OpenProps) {
     <>
       <Changes
         changes={changes}
+        words={words}
         onTakeOut={author_id === caller?.owner_id && mayChange ? take : undefined}
         isPending={acting.isPending}
       />

@@ -3,6 +3,7 @@ import type { Shapes } from '../../api/client.ts'
 import { usePeople } from '../../api/people.ts'
 import { isDraft } from '../../draft/store.ts'
 import { Badge, type Tone } from '../../ui/badge.tsx'
+import { titleOfOperations } from './words.ts'
 
 type ChangeSet = Shapes['ChangeSetSummary']
 
@@ -26,9 +27,7 @@ export function StateOf({ changeSet }: { changeSet: Pick<ChangeSet, 'state' | 'm
 export const isOpen = ({ state }: Pick<ChangeSet, 'state'>): boolean => ['draft', 'waiting', 'approved'].includes(state)
 
 /** Its description, or what it does. */
-export const nameOf = (changeSet: ChangeSet): string =>
-  changeSet.description ??
-  (isDraft(changeSet) && isOpen(changeSet) ? 'Draft: ' : '') + [...new Set(changeSet.operations)].slice(0, 3).join(', ')
+export const nameOf = ({ description, operations }: ChangeSet): string => description ?? titleOfOperations(operations)
 
 export function useNameOfPerson(): (id: string) => string {
   const people = usePeople()
