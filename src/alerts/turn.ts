@@ -75,10 +75,10 @@ export async function evaluateAccount(parts: TurnParts, turn: Turn): Promise<voi
     steps.push({ rule: undefined, before, step: end(before, now, 'Its rule was deleted or disabled.') })
   const isWritten = await transaction(db, async (tx) => {
     if (!(await holdTurn(tx, turn))) return false
-    const isResolved = steps.some(({ step: { change } }) => change === 'resolved')
-    await writeFound(tx, accountId, found)
     await tell(tx, parts, accountId, steps, now)
-    if (isResolved) await forgetBeyondCount(tx, accountId)
+    if (steps.some(({ step: { change } }) => change === 'resolved')) await forgetBeyondCount(tx, accountId)
+    // Last, because a change set may have written an event and want the rule next.
+    await writeFound(tx, accountId, found)
     return true
   })
   if (!isWritten) return
@@ -132,7 +132,7 @@ async function tell(tx: Db, { uri }: TurnParts, accountId: Uuid, steps: readonly
   }
   const gone = steps.flatMap(({ before, step: { change } }) => (change === 'gone' && before ? [before.id] : []))
   await writeAlerts(tx, accountId, { written, gone })
-  // Last, because events of others wait for the end of a transaction that has written one.
+  // Late, because events of others wait for the end of a transaction that has written one.
   for (const { operation, before, after } of events)
     await record(
       tx,

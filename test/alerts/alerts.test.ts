@@ -6,8 +6,9 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, type TestContext, test } from 'node:test'
 import { noTarget } from '../../src/access/evidence/address_outcomes.ts'
-import { run } from '../../src/db/pool.ts'
+import { one, run } from '../../src/db/pool.ts'
 import { sql } from '../../src/db/sql.ts'
+import { transaction } from '../../src/db/transaction.ts'
 import type { UpstreamHealth } from '../../src/distribution/channels.ts'
 import { type Id, newUuid, toUuid } from '../../src/kernel/ids.ts'
 import type { Account } from '../harness/control_plane.ts'
@@ -188,6 +189,39 @@ test('several processes, one of them killed in between, send each alert once', a
   await holdsFor(2_000, () => true)
   assert.deepEqual(told(), ['alerts.fire', 'alerts.resolve'])
   assert.equal((await alertsOf(admin)).length, 1)
+})
+
+test('a rule is changed while its account is evaluated, and neither waits for the other', async () => {
+  const { admin } = await accountWithBackend()
+  const [first, second] = [
+    await newRule(admin, { kind: 'backend_down' }),
+    await newRule(admin, { kind: 'rollout_halted' }),
+  ]
+  const evaluatedAt = async ({ id }: { id: string }) => {
+    const { evaluated_at } = await one<{ evaluated_at: string | null }>(
+      db,
+      sql`select evaluated_at from alert_rules where id = ${toUuid(id as Id<'alr'>)}`,
+    )
+    return evaluated_at === null ? 0 : Date.parse(evaluated_at)
+  }
+  await poll(() => evaluatedAt(first))
+  await poll(() => evaluatedAt(second))
+  await transaction(db, async (tx) => {
+    await run(tx, sql`update alert_rules set evaluated_at = null where id = ${toUuid(first.id as Id<'alr'>)}`)
+    const from = await evaluatedAt(second)
+    await poll(
+      () => evaluatedAt(second),
+      (at) => at > from,
+    )
+    const accountId = accountUuid(admin)
+    await run(
+      tx,
+      sql`
+      insert into alert_turns (account_id) values (${accountId})
+      on conflict (account_id) do update set due_at = least(alert_turns.due_at, excluded.due_at)`,
+    )
+  })
+  await poll(() => evaluatedAt(first))
 })
 
 test('each other condition fires, about the right thing', async () => {

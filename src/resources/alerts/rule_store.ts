@@ -124,13 +124,18 @@ export const enabledRules = (db: Db, accountId: Uuid) =>
 
 export type Found = { id: Uuid; firing: number; unclear: number }
 
+/** A rule that is just being changed is left out: nothing is known under its new settings, and its change sets a turn due. */
 export const writeFound = (tx: Db, accountId: Uuid, found: readonly Found[]): Promise<void> =>
   run(
     tx,
     sql`
+    with free as (
+      select id from alert_rules
+      where account_id = ${accountId} and id = any(${found.map(({ id }) => id)}::uuid[])
+      for no key update skip locked)
     update alert_rules r set evaluated_at = now(), firing = f.firing, unclear = f.unclear
-    from unnest(${found.map(({ id }) => id)}::uuid[], ${found.map(({ firing }) => firing)}::int[],
-      ${found.map(({ unclear }) => unclear)}::int[]) as f (id, firing, unclear)
+    from free join unnest(${found.map(({ id }) => id)}::uuid[], ${found.map(({ firing }) => firing)}::int[],
+      ${found.map(({ unclear }) => unclear)}::int[]) as f (id, firing, unclear) using (id)
     where r.account_id = ${accountId} and r.id = f.id`,
   )
 
@@ -142,9 +147,9 @@ export async function takeTurn(db: Db, holder: Uuid, overdueMs: number): Promise
   const row = await maybeOne<{ account_id: Uuid }>(
     db,
     sql`
-    update alert_turns t set leased_by = ${holder}, leased_until = now() + make_interval(secs => ${leaseSeconds})
+    update alert_turns t set leased_by = ${holder}, leased_until = next.until, due_at = next.until
     from (
-      select account_id from alert_turns
+      select account_id, now() + make_interval(secs => ${leaseSeconds}) as until from alert_turns
       where due_at <= now() - make_interval(secs => ${overdueMs / 1_000}) and (leased_until is null or leased_until <= now())
       order by due_at limit 1 for update skip locked) next
     where t.account_id = next.account_id
@@ -153,23 +158,27 @@ export async function takeTurn(db: Db, holder: Uuid, overdueMs: number): Promise
   return row && { accountId: row.account_id, holder }
 }
 
-/** In the transaction that writes what was found. False: another process has the turn, and nothing may be written. */
+/**
+ * In the transaction that writes what was found. False: another process has the turn, and nothing may be written. The lock
+ * keeps others from taking the turn and lets a change of a rule set it due: the two would wait for each other.
+ */
 export const holdTurn = async (tx: Db, { accountId, holder }: Turn): Promise<boolean> =>
   (await maybeOne(
     tx,
     sql`
     select account_id from alert_turns
-    where account_id = ${accountId} and leased_by = ${holder} and leased_until > now() for update`,
+    where account_id = ${accountId} and leased_by = ${holder} and leased_until > now() for key share`,
   )) !== undefined
 
-/** An account without rules and open alerts is looked at once a day, until it has a rule. */
+/** Due at once if a rule was changed in the meantime. An account without rules and open alerts has one turn a day. */
 export const endTurn = (db: Db, { accountId, holder }: Turn, nextMs: number): Promise<void> =>
   run(
     db,
     sql`
-    update alert_turns t set leased_by = null, leased_until = null, due_at = now() + case
+    update alert_turns t set leased_by = null, leased_until = null, due_at = case
+      when due_at < leased_until then due_at
       when exists (select from alert_rules r where r.account_id = t.account_id)
         or exists (select from alerts a where a.account_id = t.account_id and a.state <> 'resolved')
-      then make_interval(secs => ${nextMs / 1_000}) else interval '1 day' end
+      then now() + make_interval(secs => ${nextMs / 1_000}) else now() + interval '1 day' end
     where account_id = ${accountId} and leased_by = ${holder}`,
   )
