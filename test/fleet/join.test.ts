@@ -182,3 +182,13 @@ test('unattended: the token is in a file, a second start needs none, and no toke
   assert.deepEqual([second.code, second.stdout.trim()], [0, 'this machine has joined already'])
   await revoke('edge-9')
 })
+
+// Last: it uses up what this address may ask for.
+test('a node that joins from a crowded address waits for its turn', async () => {
+  const guess = () => ask(`gatehouse_join_${'C'.repeat(43)}`)
+  const statuses = await Promise.all(Array.from({ length: 310 }, async () => (await guess()).status))
+  assert.ok(statuses.includes(429))
+  const machine = await joinMachine(await invite('edge-late'))
+  assert.equal(machine.code, 0, machine.stderr)
+  await revoke('edge-late')
+})

@@ -102,6 +102,8 @@ export type Order = {
 }
 
 const patienceMs = 60_000
+/** The control plane limits attempts by address, and a whole fleet may join from behind one. */
+const crowdPatienceMs = 600_000
 
 /** For a control plane that is just starting. */
 export async function joinPatiently(order: Order): Promise<Place> {
@@ -177,7 +179,20 @@ export class JoinLater extends ConfigError {}
 async function ask(url: URL, body: object): Promise<Place> {
   // An installation inside a company has a certificate of its authority, which the machine trusts and Node does not.
   setDefaultCACertificates([...getCACertificates('default'), ...getCACertificates('system')])
-  const response = await fetch(url, {
+  for (const deadline = Date.now() + crowdPatienceMs; ; ) {
+    const response = await post(url, body)
+    const answer = (await response.json().catch(() => ({}))) as Place & { msg?: string }
+    if (response.ok) return answer
+    const waitMs = Number(response.headers.get('retry-after')) * 1_000 * (1 + Math.random())
+    const fault = `${url.origin} refused: ${answer.msg ?? `status ${response.status}`}`
+    if (response.status === 503) throw new JoinLater(fault)
+    if (response.status !== 429 || Date.now() + waitMs > deadline) throw new ConfigError(fault)
+    await setTimeout(waitMs)
+  }
+}
+
+const post = (url: URL, body: object): Promise<Response> =>
+  fetch(url, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
@@ -186,11 +201,6 @@ async function ask(url: URL, body: object): Promise<Place> {
     const cause = error.cause instanceof Error ? error.cause.message : error.message
     throw new JoinLater(`${url.origin} does not answer: ${cause}. The token is still valid; try again`)
   })
-  const answer = (await response.json().catch(() => ({}))) as Place & { msg?: string }
-  if (response.ok) return answer
-  const fault = `${url.origin} refused: ${answer.msg ?? `status ${response.status}`}`
-  throw response.status === 503 ? new JoinLater(fault) : new ConfigError(fault)
-}
 
 function settingsText(place: Place, { ca, credentials }: JoinFiles, url: URL): string {
   const hosts = new Set([url.hostname.replace(/^\[|\]$/g, ''), ...place.control_plane_hosts])

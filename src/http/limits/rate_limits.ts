@@ -29,7 +29,7 @@ export const accountRequestsPerMinute = (requestsPerMinute: number): number => 1
 const perMinute = (requests: number): RateLimit => ({ requests, seconds: 60 })
 /** People mistype; programs do not sign in. */
 const signInFailures = perMinute(10)
-/** A whole office behind one address signs in in the morning, and a waiting command asks every other second. */
+/** A whole office behind one address signs in in the morning, a waiting command asks every other second, and nodes join. */
 const signInSteps = perMinute(300)
 
 /** Each process counts for itself: n of them let through n times the limit at most. 0 stands for no limit. */
@@ -80,7 +80,7 @@ export function limitReached({ policy, limit, allowance: { waitSeconds } }: Limi
   if (policy === 'sign-in')
     return new Refusal(
       'ERR_TOO_MANY_ATTEMPTS',
-      `Too many sign-ins were started from this address. Try again in ${waitSeconds} s.`,
+      `Too many sign-ins or joins were started from this address. Try again in ${waitSeconds} s.`,
       { details },
     )
   const attempts = policy === 'failed-sign-in' ? 'sign-ins' : 'requests'
