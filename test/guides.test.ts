@@ -139,6 +139,7 @@ async function makeResources(account: Account): Promise<Ids> {
     chs: [await make(account, '/change_sets', { changes: [{ operation: 'ip_policies.create' }] })],
     act: [await make(account, '/access_tests', { address: '192.0.2.1', target: { type: 'api' }, expect: 'allowed' })],
     ak: [await make(account, '/api_keys')],
+    usr: [await make(account, '/users', { name: 'Lena', email: 'lena@example.com' })],
     bot: [await make(account, '/bot_users', { name: 'deploy' })],
     whd: [await make(account, '/webhook_destinations', { url: 'https://example.com/other' })],
     alr: [await make(account, '/alert_rules', { kind: 'backend_down' })],

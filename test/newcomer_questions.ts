@@ -20,6 +20,7 @@ export const newcomerQuestions: readonly [typed: string, answeredBy: readonly st
   ['i locked myself out', ['operate/troubleshooting.html', 'guides/introduce-a-restriction.html', 'start/faq.html']],
   ['create an api key', ['guides/api-keys.html']],
   ['rotate a token', ['guides/api-keys.html', 'operate/rotate-secrets.html']],
+  ['invite a colleague', ['guides/invite-people.html']],
   ['login with google or okta', ['guides/sign-in.html']],
   ['terraform gitops', ['guides/terraform.html', 'guides/state-files-in-ci.html']],
   ['backup', ['operate/backup-and-restore.html']],

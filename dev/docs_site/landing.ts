@@ -51,6 +51,7 @@ const groups: readonly [title: string, links: readonly [page: string, title: str
       ['guides/webhooks.html', 'Webhooks'],
       ['guides/alerts.html', 'Alerts'],
       ['guides/api-keys.html', 'API keys'],
+      ['guides/invite-people.html', 'Invite people'],
     ],
   ],
   [

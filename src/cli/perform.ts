@@ -146,6 +146,8 @@ function tell(operation: Operation, { query }: Call, { headers, text }: Answer, 
       log('warning: an earlier attempt succeeded, and its secret is not shown again. Rotate it to get another.')
     else if (warning === 'token=told_once')
       log('warning: an earlier attempt succeeded, and its token is not shown again. Delete the key and create another.')
+    else if (warning === 'link=told_once')
+      log('warning: an earlier attempt succeeded, and its link is not shown again. Invite the user again.')
     else
       log(
         `warning: ${warning.replace('ip_restriction=', 'this call would be refused if this restriction were enforced: ')}`,
@@ -154,6 +156,7 @@ function tell(operation: Operation, { query }: Call, { headers, text }: Answer, 
   if (operation.listField && text.includes('"next_page_uri":"http'))
     log('There are more results. Use --all to fetch every page.')
   if (text.includes('"secret":"whsec_')) log('Save the secret now. It will not be shown again.')
+  if (text.includes('"link":"http')) log('Send the link now. It will not be shown again.')
   if (text.includes('"token":"')) log('Save the token now. It will not be shown again.')
   const applied = query?.wait !== undefined ? appliedOf(headers) : undefined
   if (!applied) return exits.ok.code

@@ -95,7 +95,7 @@ export async function serve(config: Config): Promise<number> {
     service,
     routes: config.GATEHOUSE_DASHBOARD
       ? routes
-      : routes.filter(({ operation }) => !/^(dashboard_session|command_sign_in)\./.test(operation)),
+      : routes.filter(({ operation }) => !/^(dashboard_session|command_sign_in|users\.invitation)\./.test(operation)),
     log,
     requestTimeoutMs: config.GATEHOUSE_REQUEST_TIMEOUT_MS,
     ...(config.GATEHOUSE_DASHBOARD && { dashboardFolder: packageFiles.dashboard }),

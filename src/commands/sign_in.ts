@@ -6,6 +6,7 @@ import { systemClock } from '../kernel/clock.ts'
 import { ConfigError } from '../kernel/config_error.ts'
 import { createClients } from '../sign_in/clients.ts'
 import { commandRoutes } from '../sign_in/command_routes.ts'
+import { invitationRoutes } from '../sign_in/invitation_routes.ts'
 import { oidcRoutes } from '../sign_in/oidc_routes.ts'
 import type { Provider } from '../sign_in/provider.ts'
 import { sessionRoutes } from '../sign_in/session_routes.ts'
@@ -33,6 +34,7 @@ export async function signInRoutes(config: Config, log: Pick<Logger, 'warn'>) {
       ...sessionRoutes(parts, config.GATEHOUSE_TOKEN_SIGN_IN),
       ...(providers.length ? oidcRoutes(parts) : []),
       ...commandRoutes(service),
+      ...invitationRoutes(parts),
     ]
   }
 }

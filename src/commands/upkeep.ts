@@ -27,6 +27,7 @@ import { deleteRequestCountsBefore } from '../resources/requests/keep.ts'
 import { addRequestPartitions, dropRequestPartitions } from '../resources/requests/partitions.ts'
 import { expiryOfCertificates, firstToExpire } from '../resources/tls_certificates/store.ts'
 import { deleteOldTraffic } from '../resources/traffic_statistics/keep.ts'
+import { deleteKeysOfExpiredInvitations } from '../resources/user_invitations/store.ts'
 import { deleteDeliveriesBefore } from '../resources/webhook_destinations/deliveries.ts'
 import { encryptWebhookSecrets } from '../resources/webhook_destinations/secrets.ts'
 
@@ -77,6 +78,7 @@ export async function upkeep({ db, secrets, checkDomains, config, log, metrics }
     'delete applied change sets': () => deleteAppliedBefore(db, now - appliedDays * dayMs),
     'delete released rollouts': () => deleteEndedBefore(db, now - endedDays * dayMs),
     'delete ended sign-ins': () => deleteEndedSignIns(db),
+    'delete keys of expired invitations': () => deleteKeysOfExpiredInvitations(db),
     'delete ended sessions': () => deleteEndedSessions(db),
     'delete webhook deliveries': () =>
       deleteDeliveriesBefore(db, now - config.GATEHOUSE_WEBHOOK_RETENTION_DAYS * dayMs),

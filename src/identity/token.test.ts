@@ -4,8 +4,10 @@ import { test } from 'node:test'
 import {
   base62OfWords,
   hashToken,
+  isWellFormedInvitationSecret,
   isWellFormedSessionSecret,
   isWellFormedToken,
+  newInvitationSecret,
   newSessionSecret,
   newToken,
 } from './token.ts'
@@ -86,4 +88,12 @@ test('the secret of a session has its own prefix, and is no token', () => {
   assert.ok(!isWellFormedToken(secret))
   assert.ok(!isWellFormedSessionSecret(newToken()))
   assert.ok(!isWellFormedSessionSecret(`${secret.slice(0, -1)}${secret.endsWith('x') ? 'y' : 'x'}`))
+})
+
+test('the secret of an invitation has its own prefix, and is neither a token nor of a session', () => {
+  const secret = newInvitationSecret()
+  assert.match(secret, /^gatehouse_invitation_[0-9A-Za-z]{49}$/)
+  assert.ok(isWellFormedInvitationSecret(secret))
+  assert.ok(!isWellFormedToken(secret) && !isWellFormedSessionSecret(secret))
+  assert.ok(!isWellFormedInvitationSecret(newToken()) && !isWellFormedInvitationSecret(newSessionSecret()))
 })

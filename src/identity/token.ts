@@ -2,13 +2,13 @@ import { hash, randomFillSync } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 // A prefix that secret scanners can look for, 256 random bits, and a checksum that finds a mistyped one without a look-up.
-const prefixes = { token: 'gatehouse_', session: 'gatehouse_session_' }
+const prefixes = { token: 'gatehouse_', session: 'gatehouse_session_', invitation: 'gatehouse_invitation_' }
 type Kind = keyof typeof prefixes
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const secretLength = 43
 const checksumLength = 6
 const shapeOf = (kind: Kind) => new RegExp(`^${prefixes[kind]}[0-9A-Za-z]{${secretLength + checksumLength}}$`)
-const shapes = { token: shapeOf('token'), session: shapeOf('session') }
+const shapes = { token: shapeOf('token'), session: shapeOf('session'), invitation: shapeOf('invitation') }
 
 function base62(value: number, length: number): string {
   let text = ''
@@ -59,10 +59,13 @@ const isWellFormed = (kind: Kind, text: string): boolean =>
 export const newToken = (): string => newSecret('token')
 /** What the cookie of a dashboard session holds. */
 export const newSessionSecret = (): string => newSecret('session')
+/** What the link of an invitation ends with. */
+export const newInvitationSecret = (): string => newSecret('invitation')
 
 /** Whether it can be a token at all. Most mistyped and all made-up ones end here, before the database is asked. */
 export const isWellFormedToken = (text: string): boolean => isWellFormed('token', text)
 export const isWellFormedSessionSecret = (text: string): boolean => isWellFormed('session', text)
+export const isWellFormedInvitationSecret = (text: string): boolean => isWellFormed('invitation', text)
 
 // A plain hash is enough for a secret of 256 random bits: there is nothing to guess (ASVS 5.0, 6.5.2).
 export const hashToken = (token: string): Buffer => hash('sha256', token, 'buffer')

@@ -33,12 +33,14 @@ import { rolloutRoutes } from './rollouts/routes.ts'
 import { ruleEvidenceRoutes } from './rule_evidence/routes.ts'
 import { tlsCertificateRoutes } from './tls_certificates/routes.ts'
 import { trafficStatisticsRoutes } from './traffic_statistics/routes.ts'
+import { userInvitationRoutes } from './user_invitations/routes.ts'
 import { webhookDestinationRoutes } from './webhook_destinations/routes.ts'
 
 /** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
 export const routes: readonly Route[] = [
   ...apiKeyRoutes,
   ...userRoutes,
+  ...userInvitationRoutes,
   ...botUserRoutes,
   ...identityRoutes,
   ...commandSignInRoutes,

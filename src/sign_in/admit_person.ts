@@ -32,10 +32,10 @@ import {
   findUserByEmail,
   insertPrincipal,
   lockActiveAdmins,
-  type PrincipalRow,
+  type UserRow,
   updatePrincipal,
 } from '../resources/principals/store.ts'
-import { toUser } from '../resources/principals/view.ts'
+import { stableUserFields, toUser } from '../resources/principals/view.ts'
 import type { Person } from './decision.ts'
 import { type Provider, SignInFailure } from './provider.ts'
 
@@ -98,13 +98,13 @@ async function newIdentity(tx: Db, arrival: Arrival): Promise<IdentityRow> {
  * be verified and of an allowed domain, or anyone who can choose their address at the provider would choose an admin's. And
  * the user must have no identity, or a second person could share the first one's user.
  */
-async function linkable(tx: Db, { provider, person, origin }: Arrival): Promise<PrincipalRow | undefined> {
+async function linkable(tx: Db, { provider, person, origin }: Arrival): Promise<UserRow | undefined> {
   if (!provider.linkByEmail || !person.ownsAllowedEmail || person.email === undefined) return undefined
   const user = await findUserByEmail(tx, origin, person.email)
   return user && !(await hasIdentity(tx, origin, user.id)) ? user : undefined
 }
 
-async function newUser(tx: Db, arrival: Arrival): Promise<PrincipalRow> {
+async function newUser(tx: Db, arrival: Arrival): Promise<UserRow> {
   const { provider, person, origin, uri } = arrival
   if (!provider.createUsers || !person.newRole) throw new SignInFailure('user_unknown')
   if (person.email === undefined) throw new SignInFailure('email_missing')
@@ -116,13 +116,13 @@ async function newUser(tx: Db, arrival: Arrival): Promise<PrincipalRow> {
       throw new SignInFailure('email_taken', undefined, { cause: error })
     throw error
   })
-  const shown = toUser(user, uri)
+  const shown = stableUserFields(toUser(user, uri))
   await recordChange(tx, auditing(arrival, 'sign_in.create_user'), { resourceId: shown.id, before: null, after: shown })
   return user
 }
 
 /** The role that the provider's claims give. The last active admin stays one; resolves to whether that was so. */
-async function updateRole(tx: Db, arrival: Arrival, user: PrincipalRow): Promise<boolean> {
+async function updateRole(tx: Db, arrival: Arrival, user: UserRow): Promise<boolean> {
   const { person, origin, uri } = arrival
   if (person.role === undefined || person.role === user.role) return false
   const wanted = { ...user, role: person.role }
@@ -132,7 +132,8 @@ async function updateRole(tx: Db, arrival: Arrival, user: PrincipalRow): Promise
     if (error instanceof Refusal && error.code === 'ERR_LAST_ADMIN') return true
     throw error
   }
-  const [before, after] = [toUser(user, uri), toUser(await updatePrincipal(tx, origin, wanted), uri)]
+  const shown = (row: UserRow) => stableUserFields(toUser(row, uri))
+  const [before, after] = [shown(user), shown(await updatePrincipal(tx, origin, wanted))]
   await recordChange(tx, auditing(arrival, 'sign_in.update_role'), { resourceId: after.id, before, after })
   return false
 }

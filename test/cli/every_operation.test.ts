@@ -79,6 +79,8 @@ describe('every operation does what it says', { concurrency: 3 }, () => {
       if (expectation.admin === 204) {
         assert.equal(printed, '')
         const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name) => ids[name] ?? '')
+        // A withdrawn invitation stays, and says that it was withdrawn.
+        if (operation.id === 'users.invitation.delete') return
         // What is only a part of a resource cannot be read under the path that removes it.
         assert.ok([404, 405].includes((await admin('GET', path)).status))
         return

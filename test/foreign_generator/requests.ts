@@ -28,7 +28,7 @@ const saidInProse: readonly RegExp[] = [
   /must be a certificate in PEM form|Service-Reason must be 1 to 255 printable ASCII characters/,
   /must have two labels or more after|must have no other entry beside \*|must be false if a list has \*/,
   /must have at least one entry|must be without the default port|must take at most \d+ bytes in all|must not have a wildcard under/,
-  /must be omitted unless the kind is|must be omitted with kind|must be the id of an? [\w ]+ or an? /,
+  /must be omitted unless the kind is|must be omitted with kind|must be the id of an? [\w ]+(?: or an? |\.)/,
   /must be before until|can be minute for the last 24 hours only|is too short: at most/,
 ]
 

@@ -208,6 +208,7 @@ export function createClient(origins: string[], token: string): Client {
     }
     const answer = await exchange(`${origins[options.process ?? 0]}${path}`, method, headers, sent)
     if (typeof answer.body?.token === 'string') noteToken(answer.body.token)
+    if (typeof answer.body?.link === 'string') noteToken(answer.body.link.split('#')[1] ?? '')
     for (const cookie of answer.headers.getSetCookie()) noteToken(cookie.split(/[=;]/)[1] ?? '')
     checkAgainstDocument(method, path, answer)
     return answer

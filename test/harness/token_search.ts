@@ -5,8 +5,8 @@ import pg from 'pg'
 import type { Postgres } from '../../dev/postgres.ts'
 
 const tokenStart = 'gatehouse_'
-const anyToken = /^gatehouse_(?:session_)?[0-9A-Za-z]{49}/
-const longestToken = 'gatehouse_session_'.length + 49
+const anyToken = /^gatehouse_(?:session_|invitation_)?[0-9A-Za-z]{49}/
+const longestToken = 'gatehouse_invitation_'.length + 49
 
 type Searched = {
   postgres: Postgres

@@ -15,6 +15,7 @@ import { backend, backendExpectations, failover, response, weighted } from './ba
 import { certificateBody, certificateExpectations } from './certificates.ts'
 import { changeSetExpectations } from './change_sets.ts'
 import type { Expectation, Make } from './expectation.ts'
+import { invitationExpectations } from './invitations.ts'
 import { id, make } from './make.ts'
 import { rolloutExpectations } from './rollouts.ts'
 
@@ -197,6 +198,7 @@ export const expectations: Record<string, Expectation> = {
   'users.list': { admin: 200, member: 200, lists: user },
   'users.update': { admin: 200, member: 403, path: id(user), body: () => ({ name: 'other', active: false }) },
   'users.delete': { admin: 204, member: 403, path: id(user) },
+  ...invitationExpectations(user),
 
   'bot_users.create': { admin: 201, member: 403, body: () => ({ name: 'new' }) },
   'bot_users.get': { admin: 200, member: 200, path: id(bot) },

@@ -36,6 +36,10 @@ const newFields: { because: string; field: string; value: string }[] = [
   { because: 'an impact says what is not known', field: 'let_in_known', value: '"all"' },
   { because: 'an impact says what is not known', field: 'unknown_at', value: '\\[\\]' },
   { because: 'a change may be part of rollouts', field: 'rollouts', value: '\\[\\]' },
+  { because: 'a user shows whether they have signed in', field: 'has_signed_in', value: 'true|false' },
+  { because: 'a user shows their invitation', field: 'invitation_state', value: 'null' },
+  { because: 'a user shows their invitation', field: 'invitation_expires_at', value: 'null' },
+  { because: 'a user shows their invitation', field: 'invitation_api_key_id', value: 'null' },
   { because: 'a module shows what it takes', field: 'backend_id', value: '"[^"]*"' },
   { because: 'a module shows what it takes', field: 'ip_policy_ids', value: '\\[[^\\]]*\\]' },
 ]

@@ -28,18 +28,20 @@ export async function configurationOf(account: Client, only = /./): Promise<Conf
   return Object.fromEntries(await Promise.all(shown))
 }
 
+/** Not what changes by itself, or is another one for what is created again. */
+const isConfigured = (name: string): boolean =>
+  !/^(created_at|status|last_used_at|uri|has_signed_in|invitation_(state|expires_at|api_key_id))$/.test(name)
+
 /** Without what is another one for something that is created again. What refers to it refers to its contents. */
 export function comparable(configuration: Configuration): unknown {
   const inOrder = sorted(configuration) as Configuration
   const all = Object.values(inOrder).flat()
   const bare = (value: unknown): string =>
-    JSON.stringify(value, (name, each) =>
-      /^(created_at|status|last_used_at|uri|id|edge_id)$/.test(name) ? undefined : each,
-    )
+    JSON.stringify(value, (name, each) => (isConfigured(name) && !/^(id|edge_id)$/.test(name) ? each : undefined))
   const references = new Map(all.map((each) => [each.id, bare(each).replaceAll(/[a-z]+_[0-9a-z]{26}/g, '…')]))
   const named = (value: unknown) =>
     JSON.stringify(value, (name, each) =>
-      /^(created_at|status|last_used_at|uri)$/.test(name) || (name === 'id' && each === (value as Shown).id)
+      !isConfigured(name) || (name === 'id' && each === (value as Shown).id)
         ? undefined
         : typeof each === 'string'
           ? (references.get(each) ?? each)

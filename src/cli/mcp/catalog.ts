@@ -23,7 +23,14 @@ const sessions = ['dashboard_session', 'command_sign_in']
 const notPlanned = [
   ...['api_keys.create', 'api_keys.rotate', 'tls_certificates.create', 'tls_certificates.update'],
   ...['webhook_destinations.create', 'webhook_destinations.rotate', 'webhook_destinations.test'],
-  ...['rollouts.halt', 'rollouts.resume', 'rollouts.release', 'rollouts.revert'],
+  ...[
+    'users.invitation.create',
+    'users.invitation.delete',
+    'rollouts.halt',
+    'rollouts.resume',
+    'rollouts.release',
+    'rollouts.revert',
+  ],
   ...['reserved_domains.verify', 'audit_events.revert', ...asks],
 ]
 

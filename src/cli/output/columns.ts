@@ -35,6 +35,7 @@ export const firstColumns: Readonly<Record<string, readonly string[]>> = {
   'access_tests.list': ['id', 'result', 'address', 'target', 'expect', 'description', 'reason'],
   'alert_rules.list': ['id', 'kind', 'resource_id', 'state', 'description', 'silenced_until', 'evaluated_at'],
   'alerts.list': ['id', 'state', 'kind', 'resource_id', 'since', 'reason', 'notified_at', 'rule_id'],
+  'users.list': ['id', 'name', 'email', 'role', 'active', 'has_signed_in', 'invitation_state', 'invitation_expires_at'],
   'webhook_destinations.list': ['id', 'description', 'url', 'enabled', 'status', 'last_delivered_at', 'skipped_events'],
 }
 

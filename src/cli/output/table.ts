@@ -110,8 +110,8 @@ const fieldsOf = (rows: Json[]): readonly string[] =>
 function flatten(body: Json, above = ''): [string, unknown][] {
   return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
     if (name === 'uri' || isListOfThings(value)) return []
-    // Nothing to see once the token has been told.
-    if (name === 'token' && value === null) return []
+    // Nothing to see once it has been shown.
+    if ((name === 'token' || name === 'link') && value === null) return []
     const isGroup = value && typeof value === 'object' && !Array.isArray(value) && !isRef(value)
     return isGroup ? flatten(value as Json, `${above}${name}.`) : [[above + name, value]]
   })

@@ -10,7 +10,7 @@ import { recordChange } from '../../operations/audit.ts'
 import { insertApiKey } from '../../resources/api_keys/store.ts'
 import { stableApiKeyFields, toApiKey } from '../../resources/api_keys/view.ts'
 import { insertPrincipal } from '../../resources/principals/store.ts'
-import { toUser } from '../../resources/principals/view.ts'
+import { stableUserFields, toUser } from '../../resources/principals/view.ts'
 
 export class AccountExists extends Error {
   override readonly name = 'AccountExists'
@@ -46,7 +46,7 @@ export async function bootstrapAccount(db: DbPool, wanted: Bootstrap, publicUrl:
       createdBy: null,
     })
     if (!key) throw new Error('the admin that was just inserted is missing')
-    await recordChange(tx, origin, { resourceId: admin.id, before: null, after: admin })
+    await recordChange(tx, origin, { resourceId: admin.id, before: null, after: stableUserFields(admin) })
     await recordChange(tx, origin, {
       resourceId: toId('ak', key.id),
       before: null,

@@ -55,7 +55,7 @@ export const sharedComponents = {
     },
     ServiceWarning: {
       description:
-        'Comma-separated warnings. `ip_restriction=ipx_…`: this restriction would have refused the request if it were enforced. `token=told_once`: the token was returned by an earlier response and is not repeated.',
+        'Comma-separated warnings. `ip_restriction=ipx_…`: this restriction would have refused the request if it were enforced. `token=told_once`, `link=told_once`: the token or link was returned by an earlier response and is not repeated.',
       schema: { type: 'string' },
     },
     RateLimitPolicy: {

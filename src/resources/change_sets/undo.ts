@@ -32,6 +32,8 @@ export const irreversible: Readonly<Record<string, string>> = {
   'users.create':
     'The user may have signed in, and linked identities, since. Delete the user with DELETE /users/{id}, or set active to false.',
   'users.delete': 'The keys, sessions and identities of the user are gone. Create the user again.',
+  'users.invitation.create': 'Its link may be open already. Withdraw it with DELETE /users/{id}/invitation.',
+  'users.invitation.delete': 'Its link is kept nowhere. Invite the user again.',
   'bot_users.delete': 'The keys of the bot are gone. Create the bot again, and keys for it.',
   'command_sign_in.answer': 'It made an API key. Delete that key.',
   'ip_policies.replace_rules': ruleSet,

@@ -39,7 +39,7 @@ export const identityRoutes = [
     errors: ['ERR_IDENTITY_TAKEN', 'ERR_TOO_MANY'],
     async insert(tx, { caller, body: { owner_id, issuer, subject } }) {
       const { lineage, parent } = await lineageOfNew(tx, caller)
-      refuseLimitedKey(parent)
+      refuseLimitedKey('identities.create', parent)
       const created_by_key_id = toUuid(caller.apiKeyId)
       const row = await insertIdentity(tx, caller, { owner_id: toUuid(owner_id), issuer, subject, created_by_key_id })
       if (!row) throw invalidField('owner_id', 'must be a user of this account')

@@ -7,13 +7,14 @@ import { toId, type Uuid } from '../../kernel/ids.ts'
 import { recordDeletions } from '../../operations/audit.ts'
 import type { IdentityRow } from './store.ts'
 
-/** The linked person signs in with all rights of the user, from anywhere: no key gives more than it has itself. */
-export function refuseLimitedKey(key: Grant): void {
+/** Who signs in has all rights of the user, from anywhere: no key gives more than it has itself. */
+export function refuseLimitedKey(operation: 'identities.create' | 'users.invitation.create', key: Grant): void {
   if (isUnlimited(key) && key.allowedCidrs.length === 0) return
+  const who = operation === 'identities.create' ? 'linked' : 'invited'
   throw new Refusal(
     'ERR_SCOPE',
-    'The linked person signs in with all rights of the user, from any address. Use an API key with the scope * and without allowed_cidrs.',
-    { details: { operation: 'identities.create', missing: isUnlimited(key) ? 'any address' : everything } },
+    `The ${who} person signs in with all rights of the user, from any address. Use an API key with the scope * and without allowed_cidrs.`,
+    { details: { operation, missing: isUnlimited(key) ? 'any address' : everything } },
   )
 }
 

@@ -9,9 +9,12 @@ import {
   type Static,
   Text,
   Timestamp,
+  TimestampOrNull,
   Uri,
+  Volatile,
 } from '../../http/wire.ts'
 import { roles } from '../../identity/caller.ts'
+import { type InvitationState, invitationStates } from '../user_invitations/schema.ts'
 
 const Name = Type.Unsafe<string>({
   type: 'string',
@@ -52,6 +55,26 @@ export const User = Closed(
     role: Type.Unsafe<(typeof roles)[number]>({ type: 'string', enum: [...roles] }),
     active: Type.Boolean(),
     created_at: Timestamp,
+    has_signed_in: Volatile(
+      Type.Boolean({
+        description:
+          'Whether the user has signed in or used an API key, as far as their API keys, identities and the audit log tell.',
+      }),
+    ),
+    invitation_state: Type.Unsafe<InvitationState | null>({
+      type: ['string', 'null'],
+      enum: [...invitationStates, null],
+      'x-volatile': true,
+      description:
+        "The state of the user's newest invitation, as GET /users/{id}/invitation says. Null: never invited.",
+    }),
+    invitation_expires_at: Volatile(TimestampOrNull('Until when its link works if it waits. Null: never invited.')),
+    invitation_api_key_id: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      'x-volatile': true,
+      description:
+        'The API key that it gives. Until it is accepted, no one has the token of that key. Null: never invited, or the key was deleted.',
+    }),
   },
   { title: 'User' },
 )

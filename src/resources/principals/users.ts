@@ -9,12 +9,12 @@ import {
   insertPrincipal,
   listPrincipals,
   lockActiveAdmins,
-  type PrincipalRow,
+  type UserRow,
   updatePrincipal,
 } from './store.ts'
-import { toUser } from './view.ts'
+import { stableUserFields, toUser } from './view.ts'
 
-const users: Resource<{ id: 'usr' }, PrincipalRow, typeof User> = {
+const users: Resource<{ id: 'usr' }, UserRow, typeof User> = {
   name: 'users',
   quota: 'users',
   path: '/users',
@@ -22,6 +22,7 @@ const users: Resource<{ id: 'usr' }, PrincipalRow, typeof User> = {
   managesKeys: true,
   shape: User,
   view: toUser,
+  stableFields: stableUserFields,
   async find(db, caller, id, lock) {
     // Before the user itself: two admins who change each other would each hold the row that the other waits for.
     if (lock) await lockActiveAdmins(db, caller)
