@@ -19,6 +19,13 @@ const commandRoute = {
   lazy: { Component: async () => (await import('./pages/cli_login.tsx')).CliLogin },
 }
 
+// For people who have no session yet: it is outside of what asks who is signed in.
+const invitationRoute = {
+  path: '/invitation',
+  HydrateFallback: () => <Skeleton lines={6} />,
+  lazy: { Component: async () => (await import('./pages/invitation.tsx')).Invitation },
+}
+
 // Shows every component in its states to developers. Not part of the build.
 const developmentRoutes = import.meta.env.DEV
   ? [
@@ -33,6 +40,7 @@ const developmentRoutes = import.meta.env.DEV
 export const createRouter = () =>
   createBrowserRouter(
     [
+      invitationRoute,
       {
         Component: App,
         children: [

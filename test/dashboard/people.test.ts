@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
 import { poll } from '../harness/poll.ts'
-import { openBrowser, openPage, openTab, press, signIn, signInByForm, startDashboard } from './browser.ts'
+import { inspect } from './axe.ts'
+import { goTo, openBrowser, openPage, openTab, press, signIn, startDashboard } from './browser.ts'
 
 const { origin, newAccount, clientFor } = await startDashboard({ after })
 const browser = await openBrowser({ after })
@@ -15,10 +16,11 @@ test('a user is created, made an admin, deactivated and deleted; a taken email i
   let dialog = page.getByRole('dialog', { name: 'Create user' })
   await dialog.getByLabel('Name').fill('Grace')
   await dialog.getByLabel('Email').fill('grace@example.com')
-  await dialog.getByText('Create a key to sign in with').click()
+  await dialog.getByText('Create a link to sign in').click()
   await dialog.getByRole('button', { name: 'Create user' }).click()
   const row = page.getByRole('row').filter({ hasText: 'Grace' })
   await row.getByText('Viewer').waitFor()
+  await dialog.waitFor({ state: 'detached' })
 
   await press(page, 'Create user')
   await dialog.getByLabel('Name').fill('Another')
@@ -39,7 +41,8 @@ test('a user is created, made an admin, deactivated and deleted; a taken email i
   const { body: key } = await admin('POST', '/api_keys', { owner_id: grace.id })
   noteToken(key.token)
   const theirs = clientFor(key.token)
-  await row.getByText('Never').waitFor()
+  await row.getByText('Never', { exact: true }).waitFor()
+  await row.getByText('Never signed in').waitFor()
   assert.equal((await theirs('GET', '/caller')).status, 200)
   // Uses are written down a moment later.
   await poll(
@@ -82,7 +85,7 @@ test('a bot is created and renamed; the last admin stays one', async () => {
   assert.deepEqual(page.faults, [])
 })
 
-test('a colleague who may only look is created with a key to sign in, in three clicks', async () => {
+test('a colleague who may only look is created with a link, in three clicks, and signs in with it', async () => {
   const admin = await newAccount()
   const page = await openPage(browser)
   await signIn(page, origin, admin.token)
@@ -93,22 +96,75 @@ test('a colleague who may only look is created with a key to sign in, in three c
   await dialog.getByLabel('Name').fill('Lena')
   await dialog.getByLabel('Email').fill('lena@example.com')
   await dialog.getByRole('button', { name: 'Create user' }).click()
-  const token = await page.getByLabel('Token').innerText()
+  const link = await page.getByLabel('Invitation link').innerText()
   assert.equal(await page.evaluate('window.clicks'), 3)
+  const secret = link.split('#')[1] ?? ''
+  noteToken(secret)
+  await press(page, 'I have copied it')
+  await page
+    .getByRole('row')
+    .filter({ hasText: 'Lena' })
+    .getByText(/^Invited until/)
+    .waitFor()
+  await goTo(page, '/keys')
+  await page.getByText('2 keys. 1 waits for an invitation to be accepted.').waitFor()
+  await goTo(page, '/people')
+  await page.getByRole('link', { name: 'Lena' }).click()
+  const invitation = page.getByRole('region', { name: 'Invitation' })
+  await invitation.getByText('Not accepted yet').waitFor()
+  await openTab(page, 'Overview')
+  await page.getByRole('region', { name: 'Latest changes' }).waitFor()
+  assert.equal(await page.getByText('expires this week').count(), 0, 'a key that no one has yet')
+  await openTab(page, 'People and bots')
+  await page.getByRole('link', { name: 'Lena' }).click()
+
+  const theirs = await openPage(browser)
+  const seen = { light: [], dark: [] }
+  const addresses: string[] = []
+  theirs.on('request', (request) => addresses.push(request.url(), request.headers().referer ?? ''))
+  await theirs.goto(link)
+  await theirs.getByRole('heading', { name: 'Join', level: 1 }).waitFor()
+  await theirs.getByText('Lena (lena@example.com) is invited as a viewer').waitFor()
+  await inspect(theirs, 'an invitation', seen)
+  assert.equal(theirs.url(), `${origin}/dashboard/invitation`, 'the secret is out of the address bar')
+  await press(theirs, 'Accept invitation')
+  const token = await theirs.getByLabel('Token').innerText()
   noteToken(token)
   const { body } = await clientFor(token)('GET', '/caller')
   assert.equal(body.role, 'viewer')
-  const left = (Date.parse(body.expires_at) - Date.now()) / 86_400_000
-  assert.ok(left > 89 && left <= 90, `${left} days`)
-  await press(page, 'I have saved it')
-
-  const theirs = await openPage(browser)
-  await signInByForm(theirs, origin, token)
+  await inspect(theirs, 'an accepted invitation', seen)
+  assert.deepEqual(seen, { light: [], dark: [] })
+  await press(theirs, 'I have saved it, sign in')
+  await theirs.getByRole('heading', { name: 'Overview', level: 1 }).waitFor()
   await theirs.getByText('Lena').first().waitFor()
-  assert.deepEqual([...page.faults, ...theirs.faults], [])
+  assert.ok(addresses.length > 2 && !addresses.some((address) => address.includes('gatehouse_')))
+
+  const other = await openPage(browser)
+  await other.goto(link)
+  await other.getByRole('heading', { name: 'This invitation was used' }).waitFor()
+  // Another link in the same tab, without loading the page again.
+  await other.goto(`${origin}/dashboard/invitation#x`)
+  await other.getByRole('heading', { name: 'This link does not work' }).waitFor()
+  await other.getByRole('link', { name: 'Go to sign-in' }).click()
+  await other.getByRole('heading', { name: 'Sign in to Gatehouse' }).waitFor()
+
+  await page.reload()
+  await invitation.getByText('Accepted').waitFor()
+  await invitation.getByRole('button', { name: 'Create link' }).click()
+  await page.getByRole('dialog').getByText('1 day', { exact: true }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Create link' }).click()
+  const second = await page.getByLabel('Invitation link').innerText()
+  noteToken(second.split('#')[1] ?? '')
+  await press(page, 'I have copied it')
+  await invitation.getByRole('button', { name: 'Withdraw…' }).click()
+  await press(page, 'Withdraw')
+  await invitation.getByText('Withdrawn').waitFor()
+  await other.goto(second)
+  await other.getByRole('heading', { name: 'This invitation was withdrawn' }).waitFor()
+  assert.deepEqual([...page.faults, ...theirs.faults, ...other.faults], [])
 })
 
-test('a key that is refused after the user was created is tried again without another user', async () => {
+test('a link that is refused after the user was created is tried again without another user, and no button moves', async () => {
   const admin = await newAccount()
   const page = await openPage(browser)
   await signIn(page, origin, admin.token, '/people')
@@ -116,12 +172,15 @@ test('a key that is refused after the user was created is tried again without an
   const dialog = page.getByRole('dialog')
   await dialog.getByLabel('Name').fill('Lena')
   await dialog.getByLabel('Email').fill('lena@example.com')
-  await page.route('**/api_keys', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
-  await dialog.getByRole('button', { name: 'Create user' }).click()
+  const create = dialog.getByRole('button', { name: 'Create user' })
+  const before = await create.boundingBox()
+  await page.route('**/invitation', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+  await create.click()
   await dialog.getByRole('alert').waitFor()
-  await page.unroute('**/api_keys')
-  await dialog.getByRole('button', { name: 'Create user' }).click()
-  noteToken(await page.getByLabel('Token').innerText())
+  assert.deepEqual(await create.boundingBox(), before)
+  await page.unroute('**/invitation')
+  await create.click()
+  noteToken((await page.getByLabel('Invitation link').innerText()).split('#')[1] ?? '')
   const { users } = (await admin('GET', '/users')).body
   assert.equal(users.filter(({ name }: { name: string }) => name === 'Lena').length, 1)
 })

@@ -1,7 +1,22 @@
 import { useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
 import { queries } from './queries.ts'
 
 type Person = { id: string; name: string; active: boolean; kind: 'user' | 'bot' }
+
+/** The API keys that no one has yet: they wait for someone to accept an invitation. */
+export function useWaitingKeys(): ReadonlySet<string> {
+  const { data } = useQuery({ ...queries.users(), staleTime: 60_000 })
+  return useMemo(
+    () =>
+      new Set(
+        data?.flatMap(({ invitation_state: state, invitation_api_key_id: id }) =>
+          id && state === 'waiting' ? [id] : [],
+        ),
+      ),
+    [data],
+  )
+}
 
 /** Users and bots: those who can own a key. Undefined until both lists were read; a list that cannot be read counts as empty. */
 export function usePeople(): Person[] | undefined {

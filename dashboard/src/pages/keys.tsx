@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { useNavigate, useParams } from 'react-router'
 import { $api } from '../api/client.ts'
-import { usePeople } from '../api/people.ts'
+import { usePeople, useWaitingKeys } from '../api/people.ts'
 import { queries } from '../api/queries.ts'
 import { Button } from '../ui/button.tsx'
 import { DataTable } from '../ui/data_table.tsx'
@@ -31,12 +31,13 @@ export function Keys() {
 function KeyList() {
   const caller = $api.useQuery('get', '/caller').data
   const keys = useQuery(queries.keys())
+  const waiting = useWaitingKeys()
   const [open, setOpen] = useState<Open>()
   useOpenOnArrival(() => setOpen({ action: 'create' }))
   const close = () => setOpen(undefined)
   return (
     <>
-      <PageHeader title="API keys" summary={keys.data && summaryOf(keys.data)}>
+      <PageHeader title="API keys" summary={keys.data && summaryOf(keys.data, waiting)}>
         <Button kind="primary" icon="plus" onPress={() => setOpen({ action: 'create' })}>
           Create key
         </Button>
@@ -62,6 +63,7 @@ type TableProps = {
 
 function KeyTable({ keys, caller, onOpen }: TableProps) {
   const people = usePeople()
+  const waiting = useWaitingKeys()
   const navigate = useNavigate()
   const [search, setSearch] = useState('')
   const [view, setView] = useUrlState<View>('show', 'all')
@@ -70,6 +72,7 @@ function KeyTable({ keys, caller, onOpen }: TableProps) {
       keyColumns({
         ownerOf: (key) => people?.find(({ id }) => id === key.owner_id),
         callerKeyId: caller?.api_key.id,
+        isWaiting: ({ id }) => waiting.has(id),
         menuOf: (key) => {
           const isAdmin = caller?.role === 'admin'
           const mayChange = isAdmin || (caller?.role === 'member' && key.owner_id === caller.owner_id)
@@ -119,12 +122,12 @@ function KeyTable({ keys, caller, onOpen }: TableProps) {
           ]
         },
       }),
-    [people, caller, navigate, onOpen],
+    [people, waiting, caller, navigate, onOpen],
   )
   const views: Record<View, (key: ApiKey) => boolean> = {
     all: () => true,
     own: (key) => key.owner_id === caller?.owner_id,
-    expiring: (key) => expiryOf(key) === 'soon',
+    expiring: (key) => expiryOf(key) === 'soon' && !waiting.has(key.id),
     expired: (key) => expiryOf(key) === 'over',
     unused: isUnused,
   }
@@ -165,14 +168,16 @@ function KeyTable({ keys, caller, onOpen }: TableProps) {
 }
 
 /** '11 keys. 1 has expired, 1 expires this week, 3 were not used in the last 30 days.' */
-function summaryOf(keys: readonly ApiKey[]): string {
+function summaryOf(keys: readonly ApiKey[], waiting: ReadonlySet<string>): string {
   const expired = keys.filter((key) => expiryOf(key) === 'over').length
-  const expiring = keys.filter((key) => expiryOf(key) === 'soon').length
+  const expiring = keys.filter((key) => expiryOf(key) === 'soon' && !waiting.has(key.id)).length
   const unused = keys.filter(isUnused).length
+  const open = keys.filter(({ id }) => waiting.has(id)).length
   const parts = [
     expired && `${expired} ${expired === 1 ? 'has' : 'have'} expired`,
     expiring && `${expiring} ${expiring === 1 ? 'expires' : 'expire'} this week`,
     unused && `${unused} ${unused === 1 ? 'was' : 'were'} not used in the last 30 days`,
+    open && `${open} ${open === 1 ? 'waits' : 'wait'} for an invitation to be accepted`,
   ].filter(Boolean)
   const total = `${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`
   return parts.length ? `${total} ${parts.join(', ')}.` : `${total} All were used recently, and none expires soon.`

@@ -15,7 +15,7 @@ import { useUrlState } from '../ui/use_url_state.ts'
 import { peopleColumns } from './people/columns.tsx'
 import { PersonDetail } from './people/detail.tsx'
 import { BotForm, UserForm } from './people/forms.tsx'
-import { type Open, type Person, withKeys } from './people/person.ts'
+import { type Open, type Person, standingOf, withKeys } from './people/person.ts'
 import { DeletePerson, SetActive } from './people/questions.tsx'
 
 export function People() {
@@ -87,12 +87,14 @@ function sentenceOf(people: readonly Person[]): string {
   return `${users} ${users === 1 ? 'user' : 'users'}, ${admins} of them ${admins === 1 ? 'an admin' : 'admins'}, and ${bots} ${bots === 1 ? 'bot' : 'bots'}.`
 }
 
-type View = 'all' | 'admin' | 'bot' | 'inactive'
+type View = 'all' | 'admin' | 'bot' | 'inactive' | 'invited' | 'never'
 const isOfView: Record<View, (person: Person) => boolean> = {
   all: () => true,
   admin: (person) => person.kind === 'user' && person.role === 'admin',
   bot: ({ kind }) => kind === 'bot',
   inactive: ({ active }) => !active,
+  invited: (person) => standingOf(person) === 'invited',
+  never: (person) => person.kind === 'user' && !person.has_signed_in && !person.lastActive,
 }
 
 type TableProps = { people: readonly Person[]; isAdmin: boolean; onOpen: (open: Open) => void }
@@ -116,7 +118,14 @@ function PeopleTable({ people, isAdmin, onOpen }: TableProps) {
         placeholder="Name, email or ID"
         chosen={view}
         onChoose={setView}
-        chips={[chip('all', 'Everyone'), chip('admin', 'Admins'), chip('bot', 'Bots'), chip('inactive', 'Inactive')]}
+        chips={[
+          chip('all', 'Everyone'),
+          chip('admin', 'Admins'),
+          chip('bot', 'Bots'),
+          chip('invited', 'Invited'),
+          chip('never', 'Never signed in'),
+          chip('inactive', 'Inactive'),
+        ]}
       />
       {found.length === 0 ? (
         <div className="frame">

@@ -83,7 +83,7 @@ function Fields({ event }: { event: AuditEvent }) {
 
 /** Sessions end by themselves, drafts are deleted, and commands on the server are undone there. */
 const cannotBeReverted =
-  /^(server|rollouts|sign_in|dashboard_session|command_sign_in|audit_events)\.|^change_sets\.(?!apply)|\.(rotate|replay|test|verify)$/
+  /^(server|rollouts|sign_in|dashboard_session|command_sign_in|audit_events)\.|^change_sets\.(?!apply)|\.(rotate|replay|test|verify)$|\.invitation\./
 const reversalOf = ({ operation, id, resource_id }: AuditEvent): Reversal | undefined =>
   cannotBeReverted.test(operation)
     ? undefined

@@ -13,10 +13,11 @@ type Owner = { name: string; kind: 'user' | 'bot' }
 type Options = {
   ownerOf: (key: ApiKey) => Owner | undefined
   callerKeyId: string | undefined
+  isWaiting: (key: ApiKey) => boolean
   menuOf: (key: ApiKey) => readonly MenuGroup[]
 }
 
-export const keyColumns = ({ ownerOf, callerKeyId, menuOf }: Options): Column<ApiKey>[] => [
+export const keyColumns = ({ ownerOf, callerKeyId, isWaiting, menuOf }: Options): Column<ApiKey>[] => [
   {
     title: 'Key',
     className: 'a1',
@@ -27,6 +28,7 @@ export const keyColumns = ({ ownerOf, callerKeyId, menuOf }: Options): Column<Ap
       <span className="two">
         <span>
           <Link to={`/keys/${key.id}`}>{nameOf(key)}</Link>{' '}
+          {isWaiting(key) && <span className="tag">Not accepted yet</span>}{' '}
           {key.id === callerKeyId && <span className="tag">Used by you now</span>}{' '}
           {key.previous_token && <span className="tag">Old token expires {ago(key.previous_token.expires_at)}</span>}
         </span>
@@ -65,7 +67,7 @@ export const keyColumns = ({ ownerOf, callerKeyId, menuOf }: Options): Column<Ap
     cell: (key) => (
       <>
         <span className="show-small soft">Expires </span>
-        <Expiry apiKey={key} />
+        <Expiry apiKey={key} isWaiting={isWaiting(key)} />
       </>
     ),
   },
@@ -88,11 +90,12 @@ function OwnerShown({ owner, id }: { owner: Owner | undefined; id: string }) {
   )
 }
 
-export function Expiry({ apiKey }: { apiKey: ApiKey }) {
+/** `isWaiting`: no one has it yet, and no one misses it. */
+export function Expiry({ apiKey, isWaiting = false }: { apiKey: ApiKey; isWaiting?: boolean }) {
   const state = expiryOf(apiKey)
   const { expires_at: at } = apiKey
   if (!at) return <span className="soft">Never</span>
   if (state === 'over') return <State health="down">Expired {ago(at)}</State>
-  if (state === 'soon') return <State health="partial">{ago(at)}</State>
+  if (state === 'soon' && !isWaiting) return <State health="partial">{ago(at)}</State>
   return <Ago at={at} />
 }

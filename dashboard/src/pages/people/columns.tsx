@@ -6,12 +6,45 @@ import { State } from '../../ui/state.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
 import { UsedAt } from '../keys/key.tsx'
-import type { Open, Person } from './person.ts'
+import { type Open, type Person, standingOf } from './person.ts'
 
 type Options = { isAdmin: boolean; onOpen: (open: Open) => void; onChanges: (id: string) => void }
 
 const roles = { admin: 'Admin', member: 'Member', viewer: 'Viewer' }
 export const roleOf = (person: Person): string => (person.kind === 'bot' ? 'Bot' : roles[person.role])
+
+const day = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' })
+const moment = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short' })
+
+/** Active is said of people who can sign in, and did. */
+export function PersonState({ person }: { person: Person }) {
+  switch (standingOf(person)) {
+    case 'inactive':
+      return <State health="unknown">Inactive</State>
+    case 'invited': {
+      const until = new Date((person.kind === 'user' && person.invitation_expires_at) || 0)
+      return (
+        <State health="partial">
+          <span title={`The link works until ${moment.format(until)}`}>Invited until {day.format(until)}</span>
+        </State>
+      )
+    }
+    case 'never':
+      return (
+        <State health="unknown">
+          {person.kind === 'user' && person.invitation_state === 'expired' ? 'Invitation expired' : 'Never signed in'}
+        </State>
+      )
+    case 'active':
+      return <State health="up">Active</State>
+  }
+}
+
+/** Someone whose keys are gone was active some time. */
+function neverOf(person: Person): string {
+  if (person.lastActive === undefined) return ''
+  return person.kind === 'user' && person.has_signed_in ? 'Unknown' : 'Never'
+}
 
 function menuOf(person: Person, { onOpen, onChanges }: Options): MenuGroup[] {
   const access: MenuEntry = person.active
@@ -53,8 +86,8 @@ export const peopleColumns = (options: Options): Column<Person>[] => [
   {
     title: 'State',
     className: 'b2',
-    sortBy: ({ active }) => Number(active),
-    cell: ({ active }) => (active ? <State health="up">Active</State> : <State health="unknown">Inactive</State>),
+    sortBy: (person) => standingOf(person),
+    cell: (person) => <PersonState person={person} />,
   },
   ...(options.isAdmin
     ? [
@@ -68,8 +101,8 @@ export const peopleColumns = (options: Options): Column<Person>[] => [
   {
     title: 'Last active',
     sortBy: ({ lastActive }) => (lastActive ? Date.parse(lastActive) : 0),
-    cell: ({ lastActive }) =>
-      lastActive ? <UsedAt hour={lastActive} /> : <span className="soft">{lastActive === null && 'Never'}</span>,
+    cell: (person) =>
+      person.lastActive ? <UsedAt hour={person.lastActive} /> : <span className="soft">{neverOf(person)}</span>,
   },
   {
     title: 'Created',

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useNavigate } from 'react-router'
 import { answerOf, api, type Shapes } from '../../api/client.ts'
+import { useWaitingKeys } from '../../api/people.ts'
 import { queries, useRefresh } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
@@ -10,7 +11,6 @@ import { DataTable } from '../../ui/data_table.tsx'
 import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Section } from '../../ui/section.tsx'
-import { State } from '../../ui/state.tsx'
 import { Empty } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Tabs } from '../../ui/tabs.tsx'
@@ -20,8 +20,9 @@ import { Access } from '../keys/access.tsx'
 import { Expiry } from '../keys/columns.tsx'
 import { CreateKey } from '../keys/create.tsx'
 import { type ApiKey, nameOf, UsedAt } from '../keys/key.tsx'
-import { roleOf } from './columns.tsx'
+import { PersonState, roleOf } from './columns.tsx'
 import { BotForm, UserForm } from './forms.tsx'
+import { InvitationSection } from './invitation.tsx'
 import type { Person } from './person.ts'
 import { DeletePerson, SetActive } from './questions.tsx'
 
@@ -38,7 +39,7 @@ export function PersonDetail({ person, isAdmin }: Props) {
       <PageHeader
         title={person.name}
         parent={{ to: '/people', name: 'People and bots' }}
-        status={person.active ? <State health="up">Active</State> : <State health="unknown">Inactive</State>}
+        status={<PersonState person={person} />}
         meta={
           <>
             <span>{roleOf(person)}</span>
@@ -101,17 +102,23 @@ function AccessOf({ person, isAdmin }: Props) {
   return (
     <>
       <Keys ownerId={person.id} />
+      {isAdmin && person.kind === 'user' && <InvitationSection person={person} />}
       {isAdmin && person.kind === 'user' && <SignIns ownerId={person.id} />}
     </>
   )
 }
 
-const keyColumns: readonly Column<ApiKey>[] = [
+const keyColumns = (waiting: ReadonlySet<string>): Column<ApiKey>[] => [
   {
     title: 'Key',
     className: 'a1',
     isRowHead: true,
-    cell: (key) => <Link to={`/keys/${key.id}`}>{nameOf(key)}</Link>,
+    cell: (key) => (
+      <>
+        <Link to={`/keys/${key.id}`}>{nameOf(key)}</Link>{' '}
+        {waiting.has(key.id) && <span className="tag">Not accepted yet</span>}
+      </>
+    ),
   },
   { title: 'Access', className: 'b1', cell: (key) => <Access apiKey={key} /> },
   {
@@ -119,11 +126,12 @@ const keyColumns: readonly Column<ApiKey>[] = [
     className: 'b2',
     cell: ({ last_used_at }) => (last_used_at ? <UsedAt hour={last_used_at} /> : <span className="soft">Never</span>),
   },
-  { title: 'Expires', cell: (key) => <Expiry apiKey={key} /> },
+  { title: 'Expires', cell: (key) => <Expiry apiKey={key} isWaiting={waiting.has(key.id)} /> },
 ]
 
 function Keys({ ownerId }: { ownerId: string }) {
   const keys = useQuery(queries.keys())
+  const waiting = useWaitingKeys()
   const owned = keys.data?.filter(({ owner_id }) => owner_id === ownerId)
   return (
     <Section title="API keys" note={owned?.length || undefined}>
@@ -134,7 +142,7 @@ function Keys({ ownerId }: { ownerId: string }) {
         </div>
       )}
       {owned && owned.length > 0 && (
-        <DataTable label="API keys" rows={owned} keyOf={({ id }) => id} columns={keyColumns} />
+        <DataTable label="API keys" rows={owned} keyOf={({ id }) => id} columns={keyColumns(waiting)} />
       )}
     </Section>
   )

@@ -8,7 +8,7 @@ import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Switch } from '../../ui/switch.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
-import { TokenShown } from '../keys/token.tsx'
+import { invite, LinkShown } from './invitation.tsx'
 
 type Role = Shapes['User']['role']
 const roles = [
@@ -25,10 +25,11 @@ export function UserForm({ user, onClose }: { user?: Shapes['User']; onClose: ()
   })
   const refresh = useRefresh()
   // Who signs in through a provider needs none.
-  const hasProviders = useQuery(signInOptions).data?.providers.length !== 0
+  const options = useQuery(signInOptions).data
+  const canInvite = !user && options?.token === true
   const [wish, setWish] = useState<boolean>()
-  const wantsKey = !user && (wish ?? !hasProviders)
-  const [token, setToken] = useState<string>()
+  const wantsLink = canInvite && (wish ?? options.providers.length === 0)
+  const [invitation, setInvitation] = useState<Shapes['UserInvitation']>()
   // Creating both is two requests: when the second is refused, the next attempt changes what the first has created.
   const created = useRef<string>(undefined)
   const save = async () => {
@@ -37,19 +38,19 @@ export function UserForm({ user, onClose }: { user?: Shapes['User']; onClose: ()
       ? await answerOf(api.PATCH('/users/{id}', { params: { path: { id } }, body: values }))
       : await answerOf(api.POST('/users', { body: values }))
     created.current = saved.id
-    return wantsKey ? signInKey(saved.id) : null
+    return wantsLink ? invite(saved) : null
   }
-  if (token) return <TokenShown title={`Sign-in key of ${values.name}`} token={token} onClose={onClose} />
+  if (invitation) return <LinkShown name={values.name} invitation={invitation} onClose={onClose} />
   return (
     <FormDialog
       title={user ? `Edit ${user.name}` : 'Create user'}
       action={user ? 'Save user' : 'Create user'}
       isDirty={isDirty}
       save={save}
-      onSaved={async (key) => {
-        if (key) setToken(key)
+      onSaved={async (invited) => {
+        if (invited) setInvitation(invited)
         await Promise.all([refresh('/users'), refresh('/api_keys')])
-        if (!key) onClose()
+        if (!invited) onClose()
       }}
       onClose={(isSent) => {
         if (created.current && !isSent) refresh('/users').catch(() => {})
@@ -66,22 +67,13 @@ export function UserForm({ user, onClose }: { user?: Shapes['User']; onClose: ()
         hint="For you to know who it is. Gatehouse sends no email."
       />
       <CardChoice label="Role" name="role" value={values.role} onChange={set('role')} options={roles} />
-      {!user && (
-        <Switch isSelected={wantsKey} onChange={setWish}>
-          Create a key to sign in with, which expires in 90 days
+      {canInvite && (
+        <Switch isSelected={wantsLink} onChange={setWish}>
+          Create a link to sign in, which works once within 7 days
         </Switch>
       )}
     </FormDialog>
   )
-}
-
-const dayMs = 86_400_000
-
-/** Its token, which the API shows only in this answer. */
-async function signInKey(owner_id: string): Promise<string | null> {
-  const expires_at = new Date(Date.now() + 90 * dayMs).toISOString()
-  const body = { owner_id, description: 'sign-in', scopes: ['*'], expires_at }
-  return (await answerOf(api.POST('/api_keys', { body }))).token
 }
 
 export function BotForm({ bot, onClose }: { bot?: Shapes['BotUser']; onClose: () => void }) {

@@ -1,6 +1,6 @@
 import type { Shapes } from '../../api/client.ts'
 
-/** `signsInWith`: the providers, for admins. `lastActive`: null if never; undefined while it is not known. */
+/** `signsInWith`: the providers, for admins. `lastActive`: null if never, as far as keys and sign-ins tell; undefined while they are not known. */
 type Common = { keys: number | undefined; lastActive: string | null | undefined; signsInWith: string[]; text: string }
 export type Person = Common & (({ kind: 'user' } & Shapes['User']) | ({ kind: 'bot' } & Shapes['BotUser']))
 
@@ -8,6 +8,15 @@ export type Person = Common & (({ kind: 'user' } & Shapes['User']) | ({ kind: 'b
 export type Open =
   | { action: 'create user' | 'create bot' }
   | { action: 'edit' | 'delete' | 'activate' | 'deactivate'; person: Person }
+
+/** What a person would say of how someone is. */
+export type Standing = 'inactive' | 'invited' | 'never' | 'active'
+export function standingOf(person: Person): Standing {
+  if (!person.active) return 'inactive'
+  if (person.kind === 'bot') return 'active'
+  if (person.invitation_state === 'waiting') return 'invited'
+  return person.has_signed_in || person.lastActive ? 'active' : 'never'
+}
 
 /** Users and bots in one list, each with how many keys it owns, and when one was last used or its owner signed in. */
 export function withKeys(
