@@ -103,15 +103,22 @@ async function performAll(
 }
 
 async function show(operation: Operation, view: View, { path, query }: Call, text: string): Promise<void> {
-  if (query?.dry_run === true && !['json', 'yaml'].includes(view.output)) return showDryRun(text)
+  const isForPeople = !['json', 'yaml'].includes(view.output)
+  if (query?.dry_run === true && isForPeople) return showDryRun(text)
+  if (operation.id === 'change_sets.preview' && isForPeople) {
+    const { describeDryRun } = await import('./output/differences.ts')
+    return write(describeDryRun(JSON.parse(text)))
+  }
+  // What undoing would do is shown below, and the draft as such says nothing more.
+  if (isDraftOfRevert(operation, view, { query })) return
   const shown = text && (await render(view, operation, text))
   if (shown) write(shown)
   else if (text && view.output === 'table') log('No results.')
   else if (view.output === 'table') write(`deleted ${path.slice(1)}`)
 }
 
-const isDraftOfRevert = ({ id }: Operation, { output }: View, { query }: Call): boolean =>
-  id.endsWith('.revert') && !query?.dry_run && !['json', 'yaml'].includes(output)
+const isDraftOfRevert = ({ id }: Operation, { output, template }: View, { query }: Pick<Call, 'query'>): boolean =>
+  id.endsWith('.revert') && !query?.dry_run && output === 'table' && template === undefined
 
 /** What undoing it would do now, and how to do it: the draft alone undoes nothing. */
 async function showRevert(text: string, send: (request: Call) => Promise<Answer>): Promise<void> {
@@ -124,11 +131,9 @@ async function showRevert(text: string, send: (request: Call) => Promise<Answer>
 
 /** What a change would do. That nothing was done is not part of it: the differences may go to a file. */
 export async function showDryRun(text: string): Promise<void> {
-  const { describeDryRun, mayDecide } = await import('./output/differences.ts')
-  const result = JSON.parse(text)
-  write(describeDryRun(result))
+  const { describeDryRun } = await import('./output/differences.ts')
+  write(describeDryRun(JSON.parse(text)))
   log('This was a dry run: nothing was changed.')
-  if (mayDecide(result)) log('Which addresses the change would newly refuse or allow is not known.')
 }
 
 /** Asks only at a terminal: with input from a pipe there is no one to answer. */

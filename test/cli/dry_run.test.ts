@@ -1,8 +1,10 @@
 // `--dry-run` on commands that change something: the differences in words, and nothing changed.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { writeOutcomes } from '../../src/access/evidence/address_outcomes.ts'
 import { exits } from '../../src/cli/exits.ts'
 import { operations } from '../../src/cli/operations.ts'
+import { toUuid } from '../../src/kernel/ids.ts'
 import { make } from '../harness/fixtures.ts'
 import { policyWith } from '../harness/ip.ts'
 import { sharedControlPlane } from '../harness/shared_control_plane.ts'
@@ -79,7 +81,7 @@ test('undoing an event prints what it would do and the command that does it, and
   await cli.ok(['ip-policies', 'update', policy.id, '--description', 'branch'])
   const [event] = (await admin('GET', `/audit_events?resource_id=${policy.id}`)).body.audit_events
   const { stdout, stderr } = await cli(['audit-events', 'revert', event.id])
-  assert.match(stdout, new RegExp(`\n~ IP policy ${policy.id}\n    description: branch → office\n$`))
+  assert.match(stdout, new RegExp(`^~ IP policy ${policy.id}\n    description: branch → office\n$`))
   const command = /^ {2}gatehouse (change-sets apply chs_\w+)$/m.exec(stderr)?.[1] ?? assert.fail(stderr)
   assert.equal((await admin('GET', policy.uri)).body.description, 'branch')
   await cli.ok(command.split(' '))
@@ -100,4 +102,30 @@ test('a change set is applied for a limited time, and confirmed', async () => {
   assert.equal(waiting.stdout.trim(), id)
   const confirmed = await cli(['change-sets', 'confirm', id, '--output', 'json'])
   assert.equal(JSON.parse(confirmed.stdout).state, 'confirmed')
+})
+
+test('a dry run and a preview say which addresses would be refused, what is unknown, and which access tests would fail', async () => {
+  const policy = await policyWith(admin, 'allow 192.0.2.0/28')
+  const edge = await make(admin, '/edges/tcp', {})
+  const module = ['edges', 'tcp', 'ip-restriction', 'replace', edge.id, '--ip-policy-ids', policy]
+  const dry = await cli([...module, '--dry-run'])
+  assert.match(dry.stdout, new RegExp(`\nat TCP edge ${edge.id}:\n {4}unknown: No edge node `))
+  assert.equal(dry.stderr, 'This was a dry run: nothing was changed.\n')
+  await writeOutcomes(
+    plane.db,
+    ['192.0.2.7', '203.0.113.9'].map((ip) => {
+      return { targetId: toUuid(edge.id), ip, outcome: 'allowed' as const, at: Date.now() }
+    }),
+  )
+  const refused = /, of 2 addresses seen there in the last 7 days:\n {4}1 address would be refused: 203\.0\.113\.9\n/
+  assert.match(await cli.ok([...module, '--dry-run']), refused)
+  const target = { type: 'edge', edge_id: edge.id }
+  await make(admin, '/access_tests', { description: 'partner', address: '203.0.113.9', target, expect: 'allowed' })
+  const body = { ip_policy_ids: [policy] }
+  const operation = 'tcp_edges.ip_restriction.replace'
+  const { id } = await make(admin, '/change_sets', { changes: [{ operation, parameters: { id: edge.id }, body }] })
+  const preview = await cli.ok(['change-sets', 'preview', id])
+  assert.match(preview, refused)
+  assert.match(preview, /^Would fail access test act_\w+ \(partner\): 203\.0\.113\.9 would be refused\. /m)
+  assert.equal((await cli.json(['change-sets', 'preview', id])).impact.newly_refused, 1)
 })

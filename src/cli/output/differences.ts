@@ -1,5 +1,6 @@
 import { type IdPrefix, idPrefixes } from '../../kernel/ids.ts'
 import { describeExtent, type Extent } from '../../kernel/unusual_change.ts'
+import { type ChangeImpact, describeFailedTest, describeImpact, type FailedAccessTest } from './impact.ts'
 import { printable, styled } from './terminal.ts'
 
 type Json = Record<string, unknown>
@@ -36,9 +37,14 @@ const changedFields = (before: Json, after: Json): string[] =>
 export const marks = { created: styled('green', '+'), changed: styled('yellow', '~'), deleted: styled('red', '-') }
 
 type Difference = { readonly resource: string; readonly before: Json | null; readonly after: Json | null }
-export type DryRunResult = {
+/** What the API says about a change, or a change set. */
+type DryRunResult = {
   readonly differences: readonly Difference[]
-  readonly needs_confirmation?: readonly Extent[]
+  readonly impact: ChangeImpact
+  readonly failed_access_tests: readonly FailedAccessTest[]
+  readonly conflicts?: readonly string[]
+  readonly needs_confirmation: readonly Extent[]
+  readonly needs_approval: boolean
 }
 
 /** Fields that say where a resource is, and not how it is. */
@@ -63,15 +69,13 @@ function outcomeOf(before: Json | null, after: Json | null): keyof typeof marks 
   return before ? 'deleted' : 'created'
 }
 
-const deciders = ['ipp', 'ipr', 'ipx', 'edgtcp', 'edghts', 'edghtsrt']
-
-/** Whether it concerns what decides about addresses. */
-export const mayDecide = ({ differences }: DryRunResult): boolean =>
-  differences.some(({ resource }) => deciders.includes(resource.split('_')[0] ?? ''))
-
 /** What a change would do, for a person. */
-export const describeDryRun = ({ differences, needs_confirmation = [] }: DryRunResult): string =>
+export const describeDryRun = (result: DryRunResult): string =>
   [
-    ...(differences.length === 0 ? ['Nothing would change.'] : differences.map(describe)),
-    ...needs_confirmation.map((extent) => `Needs --confirm: it ${describeExtent(extent)}.`),
+    ...(result.differences.length === 0 ? ['Nothing would change.'] : result.differences.map(describe)),
+    ...describeImpact(result.impact),
+    ...result.failed_access_tests.map(describeFailedTest),
+    ...(result.conflicts?.length ? [`Changed since the draft was made: ${result.conflicts.join(', ')}.`] : []),
+    ...result.needs_confirmation.map((extent) => `Needs --confirm: it ${describeExtent(extent)}.`),
+    ...(result.needs_approval ? ['Needs the approval of another admin.'] : []),
   ].join('\n')
