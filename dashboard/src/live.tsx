@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { lazy, Suspense, useCallback, useEffect, useState } from 'react'
 import { $api, type Shapes } from './api/client.ts'
 import { type Change, useNewestChange } from './api/generation.ts'
@@ -73,6 +73,12 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
   const [isReleased, setReleased] = useState(false)
   const onReleased = useCallback(() => setReleased(true), [])
   const done = rollouts.length > 0 ? isReleased : isEverywhere(data)
+  const applied = data?.applied_nodes
+  const client = useQueryClient()
+  useEffect(() => {
+    // The line of the nodes in the menu, or it would contradict this until it is read again.
+    if (done || applied) void client.invalidateQueries({ queryKey: queries.nodes().queryKey })
+  }, [done, applied, client])
   useEffect(() => {
     if (!done) return
     const timer = setTimeout(() => setOpen(false), shownMs)
@@ -118,10 +124,12 @@ export const isEverywhere = (generation: Shapes['Generation'] | undefined): bool
 const isOnItsWay = (generation: Shapes['Generation'] | undefined): boolean =>
   generation?.rollouts.some(({ state }) => state !== 'released' && state !== 'halted') ?? false
 
-export function sentenceOf({ live_nodes, applied_nodes }: Shapes['Generation']): string {
+export function sentenceOf({ live_nodes, applied_nodes, behind, refusals }: Shapes['Generation']): string {
   if (live_nodes === 0) return 'Saved. No edge node is live to apply it.'
   const nodes = `${applied_nodes} of ${live_nodes} ${live_nodes === 1 ? 'node' : 'nodes'}`
-  return applied_nodes === live_nodes ? `Saved. Live on ${nodes}.` : `Saved. Live on ${nodes} so far…`
+  // One that rejected it will not apply it later.
+  const isOver = behind.every((name) => refusals.some(({ node }) => node === name))
+  return isOver ? `Saved. Live on ${nodes}.` : `Saved. Live on ${nodes} so far…`
 }
 
 /** Why some nodes have not applied it: it cannot be sent, they rejected it, or they are behind. */

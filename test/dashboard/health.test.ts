@@ -101,5 +101,11 @@ test('an edge shows its requests, errors and latency in the range of the URL, an
   const errors = traffic.getByRole('figure', { name: 'Errors' })
   await errors.getByText('View as table').click()
   await errors.getByRole('cell', { name: '9', exact: true }).waitFor()
+  // Where some do not count, no count says nothing.
+  const silent = await make(admin, '/edges/https', { hostports: [`${freshHost()}:443`] })
+  await page.goto(`${origin}/dashboard/edges/${silent.id}?tab=traffic`)
+  await traffic.getByText('nothing was counted').first().waitFor()
+  assert.deepEqual(await traffic.locator('.stat-figure').allInnerTexts(), Array(4).fill('Unknown'))
+  assert.equal(await traffic.getByText(/no requests|nothing was answered/).count(), 0)
   assert.deepEqual(page.faults, [])
 })

@@ -110,7 +110,10 @@ test('a rollout is followed while it runs, halted with a reason, and what is kno
   await page.getByText('a person halted it').waitFor()
   assert.equal((await admin('GET', `/rollouts/${id}`)).body.state, 'halted')
   await page.getByRole('region', { name: 'History' }).getByText('halted rollout').waitFor()
+  later.child.kill('SIGSTOP')
   await release(id)
+  await page.getByText('On 1 of 2 nodes', { exact: true }).waitFor()
+  later.child.kill('SIGCONT')
   // Followed to its end without being loaded again.
   await page.getByText('In force everywhere', { exact: true }).waitFor()
   assert.deepEqual(page.faults, [])

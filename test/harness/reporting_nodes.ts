@@ -3,7 +3,10 @@ import { join } from 'node:path'
 import { connect } from '@nats-io/transport-node'
 import { type LocalNats, startNats } from '../../dev/nats.ts'
 import { freePort } from '../../dev/ports.ts'
-import { defaultChannels, inboxOf, type Report } from '../../src/distribution/channels.ts'
+import { type DbPool, one } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { defaultChannels, inboxOf, type Report, type UpstreamHealth } from '../../src/distribution/channels.ts'
+import { type Id, toUuid } from '../../src/kernel/ids.ts'
 import { addSigningKey } from '../../src/publisher/signing_keys.ts'
 import { withSecondNode } from '../hostile/stolen_node.ts'
 import { type ControlPlane, type Scope, secretsBox, startControlPlane } from './control_plane.ts'
@@ -18,7 +21,11 @@ export type HealthInstallation = ControlPlane & Reported & { origin: string; nat
 const everything = 1_000_000
 
 /** A control plane with NATS, and two nodes that say of themselves what a test wants: real reports, without a proxy behind them. */
-export async function startFleet(scope: Scope, more: Record<string, string> = {}): Promise<HealthInstallation> {
+export async function startFleet(
+  scope: Scope,
+  more: Record<string, string> = {},
+  databaseUrl?: string,
+): Promise<HealthInstallation> {
   const folder = await mkdtemp(join(testRun.folder, 'fleet-'))
   const nats = await startNats({ authorization: await withSecondNode(folder) })
   scope.after(() => nats.stop())
@@ -29,7 +36,7 @@ export async function startFleet(scope: Scope, more: Record<string, string> = {}
     ...nats.controlPlane,
     ...more,
   }
-  const plane = await startControlPlane(scope, { env })
+  const plane = await startControlPlane(scope, { env, ...(databaseUrl !== undefined && { databaseUrl }) })
   await addSigningKey(plane.db, secretsBox)
   const startedAt = new Date(Date.now() - 60_000).toISOString()
   const said = new Map<NodeName, Report>()
@@ -83,6 +90,23 @@ export async function startFleet(scope: Scope, more: Record<string, string> = {}
             (error: Error) => error.message,
           )
       await poll(send, (answer) => answer === 'kept')
+      // Counts are written before the answer, and health every two seconds.
+      await poll(() => hasHealth(plane.db, name, report.health ?? []))
     },
   }
+}
+
+const hasHealth = async (db: DbPool, node: NodeName, health: readonly UpstreamHealth[]): Promise<boolean> => {
+  const { left } = await one<{ left: number }>(
+    db,
+    sql`
+    select count(*) as left
+    from unnest(${health.map(({ backend }) => toUuid(backend as Id<'bkdst'>))}::uuid[],
+      ${health.map(({ address }) => address)}::inet[], ${health.map(({ port }) => port)}::int[],
+      ${health.map(({ status }) => status)}::text[]) as s (backend_id, address, port, status)
+    left join backend_health h on h.backend_id = s.backend_id and h.node = ${node} and h.address = s.address
+      and h.port = s.port
+    where coalesce(h.status, 'cleared') <> s.status`,
+  )
+  return left === 0
 }

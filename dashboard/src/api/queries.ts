@@ -21,7 +21,8 @@ const statusEvery = ({ state: { data } }: { state: { data: readonly unknown[] | 
 
 /** What is on its way may be halted at any second; nothing happens to what has reached all waves. */
 function newsEveryMs(rollout: Shapes['RolloutDetails'] | undefined): number | false {
-  if (rollout?.state === 'released') return false
+  // A node may say later than others that it has the changes.
+  if (rollout?.state === 'released') return rollout.nodes.every(({ has_changes }) => has_changes) ? false : 5_000
   const isSettled = rollout?.state === 'halted' && rollout.nodes.every(({ has_previous }) => has_previous)
   return isSettled || rollout?.state === 'waiting' ? 5_000 : 1_500
 }

@@ -32,7 +32,12 @@ export function Alerts() {
     <>
       <PageHeader
         title="Alerts"
-        summary={rules.data && firing.data && summaryOf(firing.data.alerts, firing.data.next_page_uri, rules.data)}
+        summary={
+          rules.data &&
+          firing.data &&
+          !(rules.isError || firing.isError) &&
+          summaryOf(firing.data.alerts, firing.data.next_page_uri, rules.data)
+        }
       >
         {isAdmin && (
           <Button kind="primary" icon="plus" onPress={() => setCreating(true)}>

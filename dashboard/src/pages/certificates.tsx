@@ -7,6 +7,7 @@ import { DataTable } from '../ui/data_table.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { Empty } from '../ui/states.tsx'
+import { faultsIn } from '../ui/status.tsx'
 import { Toolbar } from '../ui/toolbar.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
@@ -25,7 +26,10 @@ function CertificateList() {
   useOpenOnArrival(() => setUploading(true))
   return (
     <>
-      <PageHeader title="Certificates" summary={certificates.data && summaryOf(certificates.data)}>
+      <PageHeader
+        title="Certificates"
+        summary={certificates.data && !certificates.isError && summaryOf(certificates.data)}
+      >
         <Button kind="primary" icon="plus" onPress={() => setUploading(true)}>
           Upload certificate
         </Button>
@@ -106,5 +110,7 @@ function summaryOf(certificates: readonly Certificate[]): string {
     expired && `${expired} ${expired === 1 ? 'has' : 'have'} expired`,
     soon && `${soon} ${soon === 1 ? 'expires' : 'expire'} soon`,
   ].filter(Boolean)
-  return parts.length ? `${total} ${parts.join(', ')}.` : `${total} None expires soon.`
+  if (parts.length > 0) return `${total} ${parts.join(', ')}.`
+  const faults = faultsIn(certificates.map(({ status }) => status))
+  return faults ? `${total} ${faults}.` : `${total} None expires soon.`
 }

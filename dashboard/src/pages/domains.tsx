@@ -7,13 +7,14 @@ import { DataTable } from '../ui/data_table.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { Empty } from '../ui/states.tsx'
+import { faultsIn, rankOf, StatusCell } from '../ui/status.tsx'
 import type { Column } from '../ui/table_model.ts'
 import { Toolbar } from '../ui/toolbar.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { type Certificate, ExpiryOf, nameOf } from './certificates/certificate.tsx'
 import { DomainDetail } from './domains/detail.tsx'
-import { type Domain, isHeld, StatusOf } from './domains/domain.tsx'
+import { type Domain, isHeld, wordsOf } from './domains/domain.tsx'
 import { ReserveDomain } from './domains/forms.tsx'
 import { OrderState, orderOf } from './domains/management.tsx'
 
@@ -29,7 +30,7 @@ function DomainList() {
   useOpenOnArrival(() => setCreating(true))
   return (
     <>
-      <PageHeader title="Domains" summary={domains.data && summaryOf(domains.data)}>
+      <PageHeader title="Domains" summary={domains.data && !domains.isError && summaryOf(domains.data)}>
         <Button kind="primary" icon="plus" onPress={() => setCreating(true)}>
           Reserve domain
         </Button>
@@ -110,10 +111,10 @@ const domainColumns = (certificates: readonly Certificate[] = []): Column<Domain
       ),
     },
     {
-      title: 'Ownership',
+      title: 'State',
       className: 'a2',
-      sortBy: ({ verification }) => verification.status,
-      cell: (domain) => <StatusOf domain={domain} />,
+      sortBy: ({ status }) => rankOf(status),
+      cell: (domain) => <StatusCell status={domain.status}>{wordsOf(domain)}</StatusCell>,
     },
     {
       title: 'Certificate',
@@ -164,5 +165,7 @@ function summaryOf(domains: readonly Domain[]): string {
     open && `${open} ${open === 1 ? 'is' : 'are'} not verified`,
     failed && `${failed} certificate ${failed === 1 ? 'order' : 'orders'} failed`,
   ].filter(Boolean)
-  return parts.length ? `${total} ${parts.join(', ')}.` : `${total} All are yours.`
+  if (parts.length > 0) return `${total} ${parts.join(', ')}.`
+  const faults = faultsIn(domains.map(({ status }) => status))
+  return faults ? `${total} ${faults}.` : `${total} All are yours.`
 }

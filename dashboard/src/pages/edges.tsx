@@ -10,6 +10,7 @@ import { ProblemNote } from '../ui/problem.tsx'
 import { Empty } from '../ui/states.tsx'
 import { faultsIn, stateOf } from '../ui/status.tsx'
 import { Toolbar } from '../ui/toolbar.tsx'
+import { Unread } from '../ui/unread.ts'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { CreateEdge } from './edges/create.tsx'
@@ -34,7 +35,7 @@ function EdgeList() {
   const failed = [https, tcp].find(({ isError }) => isError)
   return (
     <>
-      <PageHeader title="Edges" summary={edges && sentenceOf(edges)}>
+      <PageHeader title="Edges" summary={edges && !failed && sentenceOf(edges)}>
         <Button icon="plus" onPress={() => setCreating('tcp')}>
           Create TCP edge
         </Button>
@@ -47,7 +48,11 @@ function EdgeList() {
       </PageHeader>
       {failed && <ProblemNote error={failed.error} retry={() => failed.refetch()} />}
       {!edges && !failed && <Skeleton lines={6} />}
-      {edges && <EdgeTable edges={edges} />}
+      {edges && (
+        <Unread value={failed !== undefined}>
+          <EdgeTable edges={edges} />
+        </Unread>
+      )}
       {creating === 'publish' && <PublishApplication onClose={() => setCreating(undefined)} />}
       {creating && creating !== 'publish' && <CreateEdge kind={creating} onClose={() => setCreating(undefined)} />}
     </>

@@ -21,7 +21,7 @@ export function Nodes() {
     )
   return (
     <>
-      <PageHeader title="Nodes" summary={nodes.data && sentenceOf(nodesIn(nodes.data))} />
+      <PageHeader title="Nodes" summary={nodes.data && !nodes.isError && sentenceOf(nodesIn(nodes.data))} />
       <OpenRollouts />
       <Loaded query={nodes} lines={4}>
         {(list) => <ByCell list={list} />}
@@ -44,8 +44,9 @@ function ByCell({ list: { edge_nodes, newest_generation } }: { list: Shapes['Edg
   })
 }
 
-function sentenceOf({ live, current, offline }: ReturnType<typeof nodesIn>): string {
+function sentenceOf({ live, current, offline, isBlind }: ReturnType<typeof nodesIn>): string {
   if (live + offline === 0) return 'Nodes report here once they have started.'
+  if (isBlind) return 'The control plane does not hear from nodes. Those that run keep what they have.'
   if (live === 0) return offline === 1 ? 'The node is offline.' : `All ${offline} nodes are offline.`
   const applied = `The newest generation is live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}.`
   return offline ? `${applied} ${offline} ${offline === 1 ? 'node is' : 'nodes are'} offline.` : applied

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import { Link, useParams } from 'react-router'
+import { useParams } from 'react-router'
 import { $api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import { Button } from '../ui/button.tsx'
@@ -8,13 +8,13 @@ import { DataTable } from '../ui/data_table.tsx'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { Empty, NotForMembers } from '../ui/states.tsx'
-import { isFaulty, rankOf } from '../ui/status.tsx'
+import { isFaulty } from '../ui/status.tsx'
 import type { Column } from '../ui/table_model.ts'
 import { Ago } from '../ui/time.tsx'
 import { useOpenOnArrival } from '../ui/use_open_on_arrival.ts'
 import { WebhookDetail } from './webhooks/detail.tsx'
 import { CreateWebhook } from './webhooks/forms.tsx'
-import { nameOf, Operations, StatusOf, type Webhook } from './webhooks/webhook.tsx'
+import { nameColumn, Operations, statusColumn, type Webhook } from './webhooks/webhook.tsx'
 
 export function Webhooks() {
   const { id } = useParams()
@@ -29,7 +29,7 @@ function WebhookList() {
   useOpenOnArrival(() => setCreating(true))
   return (
     <>
-      <PageHeader title="Webhooks" summary={webhooks.data && summaryOf(webhooks.data)}>
+      <PageHeader title="Webhooks" summary={webhooks.data && !webhooks.isError && summaryOf(webhooks.data)}>
         <Button kind="primary" icon="plus" onPress={() => setCreating(true)}>
           Create webhook
         </Button>
@@ -63,28 +63,9 @@ function WebhookTable({ webhooks, onCreate }: { webhooks: readonly Webhook[]; on
 }
 
 const webhookColumns = (): Column<Webhook>[] => [
-  {
-    title: 'Webhook',
-    className: 'a1',
-    width: '42%',
-    isRowHead: true,
-    sortBy: nameOf,
-    cell: (webhook) => (
-      <span className="two">
-        <Link className="row-link" to={`/webhooks/${webhook.id}`}>
-          {nameOf(webhook)}
-        </Link>
-        {webhook.description && <small className="mono hide-small">{webhook.url}</small>}
-      </span>
-    ),
-  },
+  nameColumn('Webhook'),
   { title: 'Operations', className: 'hide-small', cell: (webhook) => <Operations webhook={webhook} /> },
-  {
-    title: 'Status',
-    className: 'b1',
-    sortBy: ({ status }) => rankOf(status),
-    cell: (webhook) => <StatusOf webhook={webhook} />,
-  },
+  statusColumn('b1'),
   {
     title: 'Last delivered',
     className: 'b2',

@@ -8,6 +8,7 @@ import { visiblePages } from '../pages.tsx'
 import { traffic } from '../traffic.ts'
 import type { IconName } from '../ui/icons.tsx'
 import type { Status } from '../ui/status.tsx'
+import { currentRows, isUnread } from '../ui/unread.ts'
 
 /** `open` names the dialog that the page is to open on arrival: see use_open_on_arrival.ts. */
 export type Finding = {
@@ -105,16 +106,17 @@ function useResources(isAdmin: boolean): Finding[] {
   const fresh = { staleTime: 30_000 }
   const policies = useQuery({ ...queries.policies(), ...fresh }).data ?? []
   const restrictions = useQuery({ ...queries.restrictions(), ...fresh }).data ?? []
-  const https = useQuery({ ...queries.httpsEdges(), ...fresh }).data ?? []
-  const tcp = useQuery({ ...queries.tcpEdges(), ...fresh }).data ?? []
-  const backends = useQuery({ ...queries.backends(), ...fresh }).data ?? []
-  const domains = useQuery({ ...queries.domains(), ...fresh }).data ?? []
-  const certificates = useQuery({ ...queries.certificates(), ...fresh }).data ?? []
-  const weighted = useQuery({ ...queries.weightedBackends(), ...fresh }).data ?? []
-  const failover = useQuery({ ...queries.failoverBackends(), ...fresh }).data ?? []
+  const https = currentRows(useQuery({ ...queries.httpsEdges(), ...fresh }))
+  const tcp = currentRows(useQuery({ ...queries.tcpEdges(), ...fresh }))
+  const backends = currentRows(useQuery({ ...queries.backends(), ...fresh }))
+  const domains = currentRows(useQuery({ ...queries.domains(), ...fresh }))
+  const certificates = currentRows(useQuery({ ...queries.certificates(), ...fresh }))
+  const weighted = currentRows(useQuery({ ...queries.weightedBackends(), ...fresh }))
+  const failover = currentRows(useQuery({ ...queries.failoverBackends(), ...fresh }))
   const responses = useQuery({ ...queries.responseBackends(), ...fresh }).data ?? []
-  const webhooks = useQuery({ ...queries.webhooks(), ...fresh, enabled: isAdmin }).data ?? []
-  const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin }).data?.edge_nodes ?? []
+  const webhooks = currentRows(useQuery({ ...queries.webhooks(), ...fresh, enabled: isAdmin }))
+  const found = useQuery({ ...queries.nodes(), enabled: isAdmin })
+  const nodes = currentRows({ data: found.data?.edge_nodes, isError: found.isError })
   const keys = useQuery({ ...queries.keys(), ...fresh }).data ?? []
   const people = usePeople() ?? []
   const edges = [...https, ...tcp]
@@ -171,7 +173,7 @@ function useResources(isAdmin: boolean): Finding[] {
       edge.routes.map(
         ({ id, match, status }): Finding => ({
           id,
-          status,
+          status: isUnread(edge.status) ? edge.status : status,
           icon: 'edges',
           label: `${edge.hostports[0] ?? ''}${match}`,
           mono: true,

@@ -10,8 +10,19 @@ const count = new Intl.NumberFormat('en')
 
 export function nodesIn({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']) {
   const live = edge_nodes.filter((node) => node.live)
-  const current = live.filter((node) => node.applied_generation >= newest_generation).length
-  return { live: live.length, current, behind: live.length - current, offline: edge_nodes.length - live.length }
+  // A node that rejected a record has read everything, and keeps what was there before.
+  const current = live.filter(
+    ({ applied_generation, status }) => applied_generation >= newest_generation && status?.code !== 'record_refused',
+  ).length
+  // Without a connection to NATS, none counts as live: how they are is not known.
+  const isBlind = edge_nodes.some(({ status }) => status?.code === 'control_plane_blind')
+  return {
+    live: live.length,
+    current,
+    behind: live.length - current,
+    offline: edge_nodes.length - live.length,
+    isBlind,
+  }
 }
 
 const openWords: Record<string, string> = {
@@ -28,25 +39,27 @@ type Props = {
 
 /** On every page: whether all nodes enforce the newest state. For admins, since only they may list the nodes. */
 export function LiveNodes({ isShort = false }: Props) {
-  const nodes = useQuery(queries.nodes()).data
+  const { data: nodes, isError } = useQuery(queries.nodes())
   const { rollouts } = useOpenRollouts()
   if (!nodes || nodes.edge_nodes.length === 0) return null
-  const { live, current, behind, offline } = nodesIn(nodes)
+  const { live, current, behind, offline, isBlind } = nodesIn(nodes)
   // A node of a later wave is up to date without the change: it is not to have it yet.
   const [open] = rollouts
   const sentence =
-    live === 0
-      ? 'No node is live'
-      : open
-        ? openWords[open.state]
-        : `Live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}`
+    isError || isBlind
+      ? 'No news from nodes'
+      : live === 0
+        ? 'No node is live'
+        : open
+          ? openWords[open.state]
+          : `Live on ${current} of ${live} ${live === 1 ? 'node' : 'nodes'}`
   return (
     <Link to={open ? `/rollouts/${open.id}` : '/nodes'} className={isShort ? 'live-bars show-small' : 'live-nodes'}>
       {open ? (
         // A bar would say that a node is up to date, which is not known here.
         <Icon name={open.state === 'halted' ? 'halt' : 'rollouts'} />
       ) : (
-        <NodeBars current={current} behind={behind} offline={offline} />
+        <NodeBars current={isError ? 0 : current} behind={isError ? 0 : behind} offline={offline} />
       )}
       {isShort ? (
         <span className="for-readers">{sentence}</span>

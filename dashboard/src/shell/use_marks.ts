@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
+import { isExpected } from '../../../src/kernel/expected_states.ts'
 import type { Shapes } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
 import type { Health } from '../ui/state.tsx'
-import { markOf, rankOf, type Status, stateOf } from '../ui/status.tsx'
+import { isFaulty, markOf, rankOf, type Status, stateOf } from '../ui/status.tsx'
 
 export type PageMark = { health: Health; meaning: string; count?: string }
 type Read = { data?: readonly { status?: Status }[] | undefined; isError: boolean }
@@ -68,11 +69,13 @@ function alertMark(firing: Firing, rules: Rules): PageMark | undefined {
 }
 
 function markFor(one: string, many: string, lists: readonly Read[]): PageMark | undefined {
-  const statuses = lists.flatMap(({ data = [] }) => data.map(({ status }) => status))
+  const statuses = lists
+    .flatMap(({ data = [] }) => data.map(({ status }) => status))
+    // What someone has disabled is no problem.
+    .filter((status) => !(status && isFaulty(status) && isExpected(status)))
   const worst = statuses.toSorted((a, b) => rankOf(a) - rankOf(b))[0]
   const isUnread = lists.some(({ isError }) => isError)
-  if (isUnread && !['down', 'degraded'].includes(stateOf(worst)))
-    return { health: 'unknown', meaning: `The state of ${many} could not be read` }
+  if (isUnread && !isFaulty(worst)) return { health: 'unknown', meaning: `The state of ${many} could not be read` }
   if (statuses.length === 0 || stateOf(worst) === 'up') return undefined
   const count = statuses.filter((each) => stateOf(each) === stateOf(worst)).length
   return { health: markOf(worst), meaning: `${count} ${count === 1 ? `${one} is` : `${many} are`} ${stateOf(worst)}` }

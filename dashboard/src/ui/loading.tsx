@@ -1,6 +1,8 @@
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { PageHeader } from './page_header.tsx'
 import { ProblemNote } from './problem.tsx'
+import { Unread } from './unread.ts'
 
 /** The shape of what is to come. It appears at once: something to see is calmer than something that turns. */
 export function Skeleton({ lines = 4 }: { lines?: number }) {
@@ -15,15 +17,29 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
   )
 }
 
-type Props<Data> = { query: UseQueryResult<Data, unknown>; lines?: number; children: (data: Data) => ReactNode }
+type Props<Data> = {
+  query: UseQueryResult<Data, unknown>
+  lines?: number
+  /** For a page whose head is part of what is read: what it is called when that fails, and where it belongs. */
+  title?: string
+  parent?: { to: string; name: string }
+  children: (data: Data) => ReactNode
+}
 
-/** A query as its data, its skeleton, or its problem. Data that is there stays when a refresh fails. */
-export function Loaded<Data>({ query, lines, children }: Props<Data>) {
+/** A query as its data, its skeleton, or its problem. Data that is there stays when a refresh fails, with unknown states. */
+export function Loaded<Data>({ query, lines, title, parent, children }: Props<Data>) {
   if (query.data !== undefined)
     return (
-      <>
+      <Unread value={query.isError}>
         {query.isError && <ProblemNote error={query.error} retry={() => query.refetch()} />}
         {children(query.data)}
+      </Unread>
+    )
+  if (query.isError && title !== undefined)
+    return (
+      <>
+        <PageHeader title={title} {...(parent && { parent })} />
+        <ProblemNote error={query.error} retry={() => query.refetch()} />
       </>
     )
   if (query.isError) return <ProblemNote error={query.error} retry={() => query.refetch()} />

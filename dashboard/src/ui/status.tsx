@@ -3,6 +3,7 @@ import { Link } from 'react-router'
 import type { Shapes } from '../api/client.ts'
 import { Badge, type Tone } from './badge.tsx'
 import { type Health, State } from './state.tsx'
+import { useCurrent } from './unread.ts'
 
 export type Status = Shapes['Status']
 type Name = Status['state']
@@ -25,17 +26,21 @@ type Props = { status: Status | undefined; children?: ReactNode }
 
 /** The state, in a word unless another says more. */
 export function StatusState({ status, children = wordOf(status) }: Props) {
-  return <State health={markOf(status)}>{children}</State>
+  const current = useCurrent(status)
+  return <State health={markOf(current)}>{current === status ? children : wordOf(current)}</State>
 }
 
 /** For a list: the state, and why it is not up. */
-export const StatusCell = ({ status }: { status: Status | undefined }) => (
-  <span className="two">
-    <StatusState status={status} />
-    {status && status.state !== 'up' && <small className="status-reason">{status.reason}</small>}
-    <RolloutLink status={status} />
-  </span>
-)
+export function StatusCell({ status, children }: Props) {
+  const current = useCurrent(status)
+  return (
+    <span className="two">
+      <StatusState status={status}>{children}</StatusState>
+      {current && current.state !== 'up' && <small className="status-reason">{current.reason}</small>}
+      <RolloutLink status={current} />
+    </span>
+  )
+}
 
 /** To the rollout with a change of it that is not on every node. Up is then how it is with and without the change. */
 export const RolloutLink = ({ status }: { status: Status | undefined }) =>
@@ -48,9 +53,10 @@ export const RolloutLink = ({ status }: { status: Status | undefined }) =>
   ) : null
 
 /** Beside the title of a page. */
-export const StatusBadge = ({ status }: { status: Status | undefined }) => (
-  <Badge tone={tones[stateOf(status)]}>{wordOf(status)}</Badge>
-)
+export function StatusBadge({ status }: { status: Status | undefined }) {
+  const current = useCurrent(status)
+  return <Badge tone={tones[stateOf(current)]}>{wordOf(current)}</Badge>
+}
 
 /** '1 is down, 2 are degraded'. Empty when all are up. */
 export function faultsIn(statuses: readonly (Status | undefined)[]): string {

@@ -1,3 +1,4 @@
+import { isExpected } from '../../kernel/expected_states.ts'
 import { type Connection, call } from '../call.ts'
 import { Failure } from '../exits.ts'
 import { printable } from '../output/terminal.ts'
@@ -55,10 +56,6 @@ const maxShown = 20
 
 const severity = ['up', 'unknown', 'degraded', 'down'] as const
 export const unspecified: Status = { state: 'unknown', code: '', reason: 'this version of the server does not say' }
-
-/** Nothing was asked to be checked or sent, so that it is not known is no fault. */
-const expectedUnknowns = new Set(['not_checked', 'not_used', 'nothing_sent_yet', 'disabled'])
-export const isExpected = ({ code }: Status): boolean => expectedUnknowns.has(code)
 
 /** A line for each kind of resource that the account has, and one for each of them that is not up. */
 export async function resourceParts(connection: Connection): Promise<Part[]> {

@@ -8,7 +8,7 @@ import { Section } from '../../ui/section.tsx'
 import { Empty } from '../../ui/states.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { CreateWebhook, formats } from '../webhooks/forms.tsx'
-import { nameOf, StatusOf, type Webhook } from '../webhooks/webhook.tsx'
+import { nameColumn, statusColumn, type Webhook } from '../webhooks/webhook.tsx'
 import { useDestinations } from './use_destinations.ts'
 
 /** Where alerts are sent: all rules share the destinations of the account. */
@@ -54,20 +54,7 @@ export function Destinations({ isAdmin }: { isAdmin: boolean }) {
 }
 
 const destinationColumns = (): Column<Webhook>[] => [
-  {
-    title: 'Destination',
-    className: 'a1',
-    width: '46%',
-    isRowHead: true,
-    cell: (webhook) => (
-      <span className="two">
-        <Link className="row-link" to={`/webhooks/${webhook.id}`}>
-          {nameOf(webhook)}
-        </Link>
-        {webhook.description && <small className="mono hide-small">{webhook.url}</small>}
-      </span>
-    ),
-  },
+  nameColumn('Destination'),
   { title: 'As', className: 'b1', cell: ({ format }) => formats[format].label },
-  { title: 'Status', className: 'b2', cell: (webhook) => <StatusOf webhook={webhook} /> },
+  statusColumn('b2'),
 ]

@@ -2,9 +2,10 @@ import { useQuery } from '@tanstack/react-query'
 import { $api } from '../../api/client.ts'
 import { Loaded, Skeleton } from '../../ui/loading.tsx'
 import { Section } from '../../ui/section.tsx'
+import { StatusNote } from '../../ui/status_note.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { ChangeList } from '../audit/list.tsx'
-import { HealthTable, StatusNote, useHealthOf } from '../edges/health_of.tsx'
+import { HealthTable, useHealthOf } from '../edges/health_of.tsx'
 import { TrafficFigures } from '../statistics/traffic_figures.tsx'
 import { type Backend, BackendLink, backendQuery } from './backend.tsx'
 import { BackendHead } from './head.tsx'
@@ -17,7 +18,7 @@ export function BackendDetail({ id }: { id: string }) {
   const uses = useUses(id)
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   return (
-    <Loaded query={found} lines={8}>
+    <Loaded query={found} lines={8} title={id} parent={{ to: '/backends', name: 'Backends' }}>
       {(backend) => (
         <>
           <BackendHead backend={backend} uses={uses} />

@@ -1,6 +1,6 @@
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
-import { StatusState } from '../../ui/status.tsx'
+import { StatusCell, StatusState } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
 import { Ago } from '../../ui/time.tsx'
 
@@ -11,14 +11,20 @@ const namesOf = ({ subject_alternative_names: { dns_names } }: Certificate): str
 export const nameOf = (certificate: Certificate): string =>
   certificate.description ?? namesOf(certificate)[0] ?? certificate.id
 
-export function ExpiryOf({ certificate: { expiry, not_after, status } }: { certificate: Certificate }) {
-  return (
-    <StatusState status={status}>
-      {expiry === 'expired' && 'Expired '}
-      <Ago at={not_after} />
-    </StatusState>
-  )
-}
+type Props = { certificate: Certificate }
+
+const Expiry = ({ certificate: { expiry, not_after } }: Props) => (
+  <>
+    {expiry === 'expired' && 'Expired '}
+    <Ago at={not_after} />
+  </>
+)
+
+export const ExpiryOf = ({ certificate }: Props) => (
+  <StatusState status={certificate.status}>
+    <Expiry certificate={certificate} />
+  </StatusState>
+)
 
 export const certificateColumns = (): Column<Certificate>[] => [
   {
@@ -40,7 +46,11 @@ export const certificateColumns = (): Column<Certificate>[] => [
     title: 'Expires',
     className: 'a2',
     sortBy: ({ not_after }) => Date.parse(not_after),
-    cell: (certificate) => <ExpiryOf certificate={certificate} />,
+    cell: (certificate) => (
+      <StatusCell status={certificate.status}>
+        <Expiry certificate={certificate} />
+      </StatusCell>
+    ),
   },
   {
     title: 'Issuer',

@@ -2,25 +2,32 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useNavigate } from 'react-router'
 import { $api } from '../../api/client.ts'
-import { queries } from '../../api/queries.ts'
+import { queries, statusOfOneEveryMs } from '../../api/queries.ts'
 import { Button } from '../../ui/button.tsx'
 import { CopyId } from '../../ui/copy_id.tsx'
 import { Loaded } from '../../ui/loading.tsx'
 import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { Section } from '../../ui/section.tsx'
+import { StatusNote } from '../../ui/status_note.tsx'
+import { Unread } from '../../ui/unread.ts'
 import { History } from '../audit/history.tsx'
 import { type Certificate, ExpiryOf, nameOf } from './certificate.tsx'
 import { DeleteCertificate, ReplaceCertificate } from './forms.tsx'
 
 export function CertificateDetail({ id }: { id: string }) {
-  const certificate = $api.useQuery('get', '/tls_certificates/{id}', { params: { path: { id } } })
+  const certificate = $api.useQuery(
+    'get',
+    '/tls_certificates/{id}',
+    { params: { path: { id } } },
+    { refetchInterval: statusOfOneEveryMs },
+  )
   const [open, setOpen] = useState<'replace' | 'delete'>()
   const navigate = useNavigate()
   const close = () => setOpen(undefined)
   const { data } = certificate
   return (
-    <>
+    <Unread value={certificate.isError}>
       <PageHeader
         title={data ? nameOf(data) : id}
         parent={{ to: '/certificates', name: 'Certificates' }}
@@ -43,6 +50,7 @@ export function CertificateDetail({ id }: { id: string }) {
       <Loaded query={certificate} lines={6}>
         {(shown) => (
           <>
+            <StatusNote status={shown.status} />
             <Facts certificate={shown} />
             <UsedBy certificate={shown} />
             <History resourceId={id} />
@@ -53,7 +61,7 @@ export function CertificateDetail({ id }: { id: string }) {
       {open === 'delete' && data && (
         <DeleteCertificate certificate={data} onClose={close} onDeleted={() => void navigate('/certificates')} />
       )}
-    </>
+    </Unread>
   )
 }
 

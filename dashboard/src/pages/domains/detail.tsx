@@ -12,11 +12,14 @@ import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
 import { Section } from '../../ui/section.tsx'
+import { StatusState } from '../../ui/status.tsx'
+import { StatusNote } from '../../ui/status_note.tsx'
 import { Ago } from '../../ui/time.tsx'
+import { Unread } from '../../ui/unread.ts'
 import { History } from '../audit/history.tsx'
 import { CertificateOf } from './certificate_section.tsx'
 import { ChooseCertificate } from './choose_certificate.tsx'
-import { type Domain, isHeld, StatusOf } from './domain.tsx'
+import { type Domain, isHeld, wordsOf } from './domain.tsx'
 import { DeleteDomain } from './forms.tsx'
 
 export function DomainDetail({ id }: { id: string }) {
@@ -27,11 +30,11 @@ export function DomainDetail({ id }: { id: string }) {
   const close = () => setOpen(undefined)
   const { data } = domain
   return (
-    <>
+    <Unread value={domain.isError}>
       <PageHeader
         title={data?.domain ?? id}
         parent={{ to: '/domains', name: 'Domains' }}
-        status={data && <StatusOf domain={data} />}
+        status={data && <StatusState status={data.status}>{wordsOf(data)}</StatusState>}
         meta={
           <>
             {data?.description && <span>{data.description}</span>}
@@ -53,6 +56,8 @@ export function DomainDetail({ id }: { id: string }) {
       <Loaded query={domain} lines={6}>
         {(shown) => (
           <>
+            {/* What is next below says what to do about it. */}
+            {shown.status?.code !== 'domain_unverified' && <StatusNote status={shown.status} />}
             <Ownership domain={shown} />
             <CertificateOf domain={shown} onChange={() => setOpen('certificate')} />
             <NamesUnder domain={shown} />
@@ -64,7 +69,7 @@ export function DomainDetail({ id }: { id: string }) {
       {open === 'delete' && data && (
         <DeleteDomain domain={data} onClose={close} onDeleted={() => void navigate('/domains')} />
       )}
-    </>
+    </Unread>
   )
 }
 

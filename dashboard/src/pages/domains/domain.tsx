@@ -1,13 +1,15 @@
 import { ago } from '../../../../src/kernel/ago.ts'
 import type { Shapes } from '../../api/client.ts'
-import { StatusState } from '../../ui/status.tsx'
+import { wordOf } from '../../ui/status.tsx'
 
 export type Domain = Shapes['ReservedDomain']
 
 export const isHeld = ({ verification: { status } }: Domain): boolean => status !== 'pending' && status !== 'lapsed'
 
-export function StatusOf({ domain: { status, verification } }: { domain: Domain }) {
-  return <StatusState status={status}>{wordsFor(verification)}</StatusState>
+/** How it is, in words. Those about its owner would hide that something else is the matter. */
+export function wordsOf({ status, verification }: Domain): string {
+  const isOfOwner = status?.code === 'ok' || status?.code.startsWith('domain_')
+  return isOfOwner ? wordsFor(verification) : wordOf(status)
 }
 
 function wordsFor({ status, lapses_at }: Domain['verification']): string {

@@ -6,12 +6,14 @@ import { Confirm } from '../../ui/confirm.tsx'
 import { DataTable } from '../../ui/data_table.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
+import { ProblemNote } from '../../ui/problem.tsx'
 import { Section } from '../../ui/section.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { rankOf, StatusCell } from '../../ui/status.tsx'
 import type { Column } from '../../ui/table_model.ts'
+import { Unread } from '../../ui/unread.ts'
 import { BackendLink } from '../backends/backend.tsx'
-import { type Group, kindLabels, nameOfGroup, useGroups } from './backend_options.ts'
+import { type Group, kindLabels, nameOfGroup, useFailedGroups, useGroups } from './backend_options.ts'
 import { FailoverForm, WeightedForm } from './group_forms.tsx'
 import { ResponseForm } from './response_form.tsx'
 
@@ -20,6 +22,7 @@ type Open = { kind: Group['kind']; group?: Group }
 /** Backends that are made of others, and responses that the edge sends itself. */
 export function BackendGroups() {
   const groups = useGroups()
+  const failed = useFailedGroups()
   const mayChange = useMayChange()
   const [open, setOpen] = useState<Open>()
   const [leaving, setLeaving] = useState<Group>()
@@ -58,14 +61,17 @@ export function BackendGroups() {
           <Empty title="None yet">A group keeps serving when one of its backends is down.</Empty>
         </div>
       )}
+      {failed && <ProblemNote error={failed.error} retry={() => failed.refetch()} />}
       {groups && groups.length > 0 && (
-        <DataTable
-          label="Backend groups and responses"
-          rows={groups}
-          keyOf={({ backend }) => backend.id}
-          columns={columns}
-          initialSort="Name"
-        />
+        <Unread value={failed !== undefined}>
+          <DataTable
+            label="Backend groups and responses"
+            rows={groups}
+            keyOf={({ backend }) => backend.id}
+            columns={columns}
+            initialSort="Name"
+          />
+        </Unread>
       )}
       {open && <GroupForm {...open} onClose={close} />}
       {leaving && <DeleteGroup group={leaving} onClose={() => setLeaving(undefined)} />}

@@ -35,6 +35,15 @@ export function useGroups(): Group[] | undefined {
   ]
 }
 
+/** The first of their reads that failed. */
+export function useFailedGroups() {
+  return [
+    useQuery(queries.weightedBackends()),
+    useQuery(queries.failoverBackends()),
+    useQuery(queries.responseBackends()),
+  ].find(({ isError }) => isError)
+}
+
 const canRespond = ({ kind, backend }: Group): boolean =>
   kind === 'http_response' || (kind === 'failover' && backend.backends.some((id) => id.startsWith('bkdhr_')))
 

@@ -1,11 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
-import { Icon } from '../../ui/icons.tsx'
 import { Section } from '../../ui/section.tsx'
 import { type Health, State } from '../../ui/state.tsx'
-import { type Status, stateOf } from '../../ui/status.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { useGroups } from './backend_options.ts'
 
@@ -15,9 +12,10 @@ const marks: Record<Reported['status'], Health> = { up: 'up', down: 'down', fail
 
 /** What nodes say about the upstreams of backends, those of the members of a group included. */
 export function useHealthOf(): ((backendId: string | undefined) => Reported[]) | undefined {
-  const reported = useQuery(queries.health()).data?.addresses
+  const { data, isError } = useQuery(queries.health())
   const groups = useGroups()
-  if (!reported) return undefined
+  if (!data || isError) return undefined
+  const reported = data.addresses
   return (backendId) => {
     const group = groups?.find(({ backend }) => backend.id === backendId)
     const members = !group
@@ -63,48 +61,6 @@ const keyOf = ([first]: readonly Reported[]): string => `${first?.backend.id} ${
 function useNames(): (backendId: string | undefined) => string | undefined {
   const backends = useQuery(queries.backends()).data
   return (backendId) => backends?.find(({ id }) => id === backendId)?.description
-}
-
-/** Above everything else on the page: why the edge is not up, and which change of it is not on every node. */
-export function StatusNote({ status }: { status: Status | undefined }) {
-  const { rollout, code } = status ?? {}
-  return (
-    <>
-      {stateOf(status) !== 'up' && <Faulty status={status} />}
-      {rollout && code !== 'rollout_halted' && (
-        <p className={rollout.state === 'halted' ? 'note warned with-icon' : 'note plain with-icon'} role="status">
-          <Icon name="rollouts" />
-          <span>
-            {rollout.state === 'halted'
-              ? `A change was halted, so nodes have what was there before. ${rollout.reason ?? ''}`
-              : 'A change is rolling out: some nodes have it, and others do not yet.'}{' '}
-            <Link to={`/rollouts/${rollout.id}`}>Show the rollout</Link>
-          </span>
-        </p>
-      )}
-    </>
-  )
-}
-
-function Faulty({ status }: { status: Status | undefined }) {
-  return (
-    <div className={stateOf(status) === 'down' ? 'note refused' : 'note warned'} role="status">
-      <Icon name={stateOf(status) === 'down' ? 'refused' : 'warned'} />
-      <div>
-        <p className="strong">{status?.reason ?? 'The control plane did not say how this is.'}</p>
-        {status?.code === 'rollout_halted' && status.rollout && (
-          <p>
-            <Link to={`/rollouts/${status.rollout.id}`}>Show the rollout</Link>
-          </p>
-        )}
-        {status?.since && (
-          <p>
-            Since <Ago at={status.since} />
-          </p>
-        )}
-      </div>
-    </div>
-  )
 }
 
 const maxColumns = 6

@@ -12,6 +12,7 @@ import { Loaded } from '../../ui/loading.tsx'
 import { MoreMenu } from '../../ui/more_menu.tsx'
 import { Empty } from '../../ui/states.tsx'
 import { RolloutLink, StatusBadge, StatusState } from '../../ui/status.tsx'
+import { StatusNote } from '../../ui/status_note.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { EdgeTraffic } from '../statistics/edge_traffic.tsx'
 import { AddRoute } from './add_route.tsx'
@@ -21,7 +22,7 @@ import { CorsRow } from './cors.tsx'
 import { FilterRow } from './filters.tsx'
 import { EdgeHead } from './head.tsx'
 import { HeadersRow } from './headers.tsx'
-import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
+import { HealthTable, useHealthOf } from './health_of.tsx'
 import { EdgeHistory } from './history.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 import { MutualTlsRow } from './mutual_tls.tsx'
@@ -48,7 +49,7 @@ export function HttpsDetail({ id }: { id: string }) {
     ...new Set(edge.routes.flatMap(({ backend }) => healthOf?.(backend?.backend.id) ?? [])),
   ]
   return (
-    <Loaded query={found} lines={8}>
+    <Loaded query={found} lines={8} title={id} parent={{ to: '/edges', name: 'Edges' }}>
       {(edge) => (
         <>
           <EdgeHead kind="https" edge={edge} status={<StatusBadge status={edge.status} />}>

@@ -3,11 +3,12 @@ import { $api } from '../../api/client.ts'
 import { statusOfOneEveryMs } from '../../api/queries.ts'
 import { Loaded } from '../../ui/loading.tsx'
 import { StatusBadge } from '../../ui/status.tsx'
+import { StatusNote } from '../../ui/status_note.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
 import { ChangeList } from '../audit/list.tsx'
 import { TrafficFigures } from '../statistics/traffic_figures.tsx'
 import { EdgeHead } from './head.tsx'
-import { HealthTable, StatusNote, useHealthOf } from './health_of.tsx'
+import { HealthTable, useHealthOf } from './health_of.tsx'
 import { BackendRow, RestrictionRow } from './modules.tsx'
 import { ConnectionLimitRow } from './rate_limit.tsx'
 
@@ -21,7 +22,7 @@ export function TcpDetail({ id }: { id: string }) {
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const healthOf = useHealthOf()
   return (
-    <Loaded query={found} lines={6}>
+    <Loaded query={found} lines={6} title={id} parent={{ to: '/edges', name: 'Edges' }}>
       {(edge) => {
         const reported = healthOf?.(edge.backend?.backend.id) ?? []
         const place = { name: edge.hostports.join(', ') || edge.id, edgeId: edge.id }

@@ -24,7 +24,11 @@ export function flowSentence(edges: readonly Edge[] | null | undefined): string 
   const flowing = edges.filter(flows).length
   if (flowing === edges.length)
     return edges.length === 1 ? 'Traffic is flowing on your edge.' : `Traffic is flowing on all ${edges.length} edges.`
-  return `Traffic is flowing on ${flowing} of ${edges.length} ${edges.length === 1 ? 'edge' : 'edges'}.`
+  const unknown = edges.filter(({ status }) => stateOf(status) === 'unknown').length
+  if (unknown === edges.length)
+    return `Whether traffic is flowing on ${unknown === 1 ? 'your edge' : `your ${unknown} edges`} is not known.`
+  const sentence = `Traffic is flowing on ${flowing} of ${edges.length} ${edges.length === 1 ? 'edge' : 'edges'}`
+  return unknown === 0 ? `${sentence}.` : `${sentence}, and not known of ${unknown}.`
 }
 
 /** The edges that are not up by name, worst first, and how many are. */

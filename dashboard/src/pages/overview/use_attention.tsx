@@ -1,10 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { isExpected } from '../../../../src/kernel/expected_states.ts'
 import type { Shapes } from '../../api/client.ts'
+import { useWaitingKeys } from '../../api/people.ts'
 import { queries } from '../../api/queries.ts'
-import { isFaulty, type Status } from '../../ui/status.tsx'
+import { isFaulty, type Status, stateOf } from '../../ui/status.tsx'
 import { type ApiKey, expiryOf } from '../keys/key.tsx'
 import { useNames, withNames } from '../rollouts/words.tsx'
+import { type Kind, type Thing, useKinds, withoutEffects } from './use_kinds.ts'
 
 export type AttentionItem = {
   id: string
@@ -17,79 +20,53 @@ export type AttentionItem = {
 
 /** Undefined until everything that it looks at was read, or could not be. */
 export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
-  const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin })
-  const refused = useQuery({ ...queries.newlyRefused(), enabled: isAdmin }).data?.newly_refused_addresses ?? []
+  const kinds = useKinds(isAdmin)
+  const refused = useQuery({ ...queries.newlyRefused(), enabled: isAdmin })
   const keys = useQuery(queries.keys())
-  const https = useQuery(queries.httpsEdges())
-  const tcp = useQuery(queries.tcpEdges())
-  const backends = useQuery(queries.backends())
-  const weighted = useQuery(queries.weightedBackends())
-  const failover = useQuery(queries.failoverBackends())
-  const certificates = useQuery(queries.certificates())
-  const domains = useQuery(queries.domains())
-  const webhooks = useQuery({ ...queries.webhooks(), enabled: isAdmin })
+  const waiting = useWaitingKeys()
   const halted = useQuery(queries.haltedRollouts())
   const rollouts = halted.data?.rollouts ?? []
   const nameOf = useNames()
-  const reads = [halted, keys, https, tcp, backends, certificates, domains, ...(isAdmin ? [nodes, webhooks] : [])]
-  if (reads.some(({ isPending }) => isPending)) return undefined
-  const edges = [...(https.data ?? []), ...(tcp.data ?? [])]
-  const groups = [...(weighted.data ?? []), ...(failover.data ?? [])]
+  const others = [
+    { many: 'rollouts', to: '/rollouts', isError: halted.isError, isPending: halted.isPending },
+    { many: 'API keys', to: '/keys', isError: keys.isError, isPending: keys.isPending },
+    { many: 'newly refused addresses', to: '/newly-refused', isError: refused.isError, isPending: false },
+  ]
+  if ([...others, ...kinds].some(({ isPending }) => isPending)) return undefined
+  const found = withoutEffects(kinds).map(({ things, ...kind }) => ({
+    ...kind,
+    things: things.filter(({ status }) => !isAmong(rollouts, status)),
+  }))
   const items = [
-    ...(nodes.data?.edge_nodes ?? []).flatMap(({ name, status }) =>
-      itemFor({
-        id: `node ${name}`,
-        name: `Node ${name}`,
-        status,
-        to: `/nodes/${encodeURIComponent(name)}`,
-        what: 'node',
-      }),
-    ),
+    ...aboutUnread([...kinds, ...others].filter(({ isError }) => isError)),
     ...rollouts.map((rollout) => aboutRollout(rollout, nameOf)),
-    ...aboutRefused(refused),
-    ...[...(backends.data ?? []), ...groups]
-      .filter(({ status }) => !isAmong(rollouts, status))
-      .flatMap(({ id, description, status, ...rest }) =>
-        itemFor({
-          id,
-          name: description ?? ('address' in rest ? rest.address : id),
-          status,
-          to: `/backends/${id}`,
-          what: 'backend',
-        }),
-      ),
-    ...edges
-      .filter(({ status }) => !hasCauseElsewhere(status) && !isAmong(rollouts, status))
-      .flatMap(({ id, description, hostports, status }) =>
-        itemFor({ id, name: description ?? hostports[0] ?? id, status, to: `/edges/${id}`, what: 'edge' }),
-      ),
-    ...(domains.data ?? []).flatMap(({ id, domain, status }) =>
-      itemFor({ id, name: domain, status, to: `/domains/${id}`, what: 'domain' }),
-    ),
-    ...(certificates.data ?? [])
-      .filter(({ status }) => !hasCauseElsewhere(status))
-      .flatMap(({ id, description, subject_common_name, status }) =>
-        itemFor({
-          id,
-          name: `Certificate ${description ?? subject_common_name ?? id}`,
-          status,
-          to: `/certificates/${id}`,
-          what: 'certificate',
-        }),
-      ),
-    ...(webhooks.data ?? [])
-      .filter(({ status }) => status?.code !== 'disabled')
-      .flatMap(({ id, description, url, status }) =>
-        itemFor({ id, name: `Webhook ${description ?? url}`, status, to: `/webhooks/${id}`, what: 'webhook' }),
-      ),
-    ...aboutKeys(keys.data ?? []),
+    ...aboutRefused(refused.data?.newly_refused_addresses ?? []),
+    ...found.flatMap(({ one, things }) => things.flatMap((thing) => itemFor(thing, one))),
+    ...found.flatMap(aboutUnknown),
+    // One that no one has yet ends with its invitation, and no one misses it.
+    ...aboutKeys((keys.data ?? []).filter(({ id }) => !waiting.has(id))),
   ]
   return items.sort((a, b) => Number(a.tone === 'warned') - Number(b.tone === 'warned'))
 }
 
-/** The backend or the node that is to blame has an item of its own, instead of one for each edge that it concerns. */
-const causes = new Set(['servers_down', 'servers_failing', 'on_fallback', 'node_away', 'node_behind', 'storage_fault'])
-const hasCauseElsewhere = (status: Status | undefined): boolean => causes.has(status?.code ?? '')
+/** What was read may be old, and then something else may be wrong. */
+function aboutUnread(reads: readonly { many: string; to: string }[]): AttentionItem[] {
+  const [first] = reads
+  if (!first) return []
+  return [
+    {
+      id: 'unread',
+      tone: 'warned',
+      title: `${listed(reads.map(({ many }) => many))} could not be read`.replace(/^./, (letter) =>
+        letter.toUpperCase(),
+      ),
+      detail: 'What needs attention there is not known.',
+      to: first.to,
+      action: `View ${first.many}`,
+    },
+  ]
+}
+const listed = (names: readonly string[]): string => new Intl.ListFormat('en').format(names)
 
 /** The rollout has an item of its own, if it could be read. */
 const isAmong = (rollouts: readonly Shapes['Rollout'][], status: Status | undefined): boolean =>
@@ -106,12 +83,28 @@ const aboutRollout = ({ id, cell, reason }: Shapes['Rollout'], nameOf: ReturnTyp
   detail: `${withNames(reason ?? 'No reason was given', nameOf)}. What this account changes there waits for a decision.`,
 })
 
-type Thing = { id: string; name: string; status: Status | undefined; to: string; what: string }
-
-function itemFor({ id, name, status, to, what }: Thing): AttentionItem[] {
-  if (!status || !isFaulty(status)) return []
+function itemFor({ id, name, status, to }: Thing, one: string): AttentionItem[] {
+  if (!status || !isFaulty(status) || isExpected(status)) return []
   const tone = status.state === 'down' ? 'refused' : 'warned'
-  return [{ id, tone, title: `${name} is ${status.state}`, detail: status.reason, to, action: `View ${what}` }]
+  return [{ id, tone, title: `${name} is ${status.state}`, detail: status.reason, to, action: `View ${one}` }]
+}
+
+/** One item for all of a kind: usually they have one cause. */
+function aboutUnknown({ one, many, to, things }: Kind): AttentionItem[] {
+  const unknown = things.filter(({ status }) => stateOf(status) === 'unknown' && !(status && isExpected(status)))
+  const [first] = unknown
+  if (!first) return []
+  const isOne = unknown.length === 1
+  return [
+    {
+      id: `unknown ${one}`,
+      tone: 'warned',
+      title: isOne ? `${first.name} is unknown` : `${unknown.length} ${many} are unknown`,
+      detail: first.status?.reason ?? 'The control plane does not say how they are.',
+      to: isOne ? first.to : to,
+      action: `View ${isOne ? one : many}`,
+    },
+  ]
 }
 
 /** One item for all of them: a change usually shuts out several. */

@@ -85,13 +85,14 @@ function NodeLine({ node, rollout }: { node: Node; rollout: Details }) {
 }
 
 /** What is not known is never shown as fine. */
-function stateOf({ live, wave, has_changes, has_previous }: Node, rollout: Details): [Health, string] {
+function stateOf({ live, wave, has_changes, has_previous, reason }: Node, rollout: Details): [Health, string] {
   const { state, wave: reached } = rollout
   const isLater = state !== 'released' && state !== 'halted' && wave > (reached ?? -1)
   if (!live) {
     if (isLater) return ['unknown', 'not heard of; was never given it']
     return ['unknown', 'not heard of; what it has is not known']
   }
+  if (reason && !has_previous) return ['partial', 'has not all of the changes']
   if (has_changes) return ['up', 'has the changes']
   if (has_previous) return ['up', isLater ? 'has what was before' : 'has what was before again']
   return ['partial', state === 'halted' ? 'has not said yet what it has' : 'does not have them yet']

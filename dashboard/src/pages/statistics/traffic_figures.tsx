@@ -93,7 +93,8 @@ const errorsOf = ({ errors }: Sums): number => kinds.reduce((sum, { kind }) => s
 function Sentences({ sums, isUnknown }: { sums: Sums | undefined; isUnknown: boolean }) {
   const requests = sums?.requests ?? 0
   const [errors, refused] = [sums ? errorsOf(sums) : 0, (sums?.refused ?? 0) + (sums?.limited ?? 0)]
-  const share = (part: number) => (requests === 0 ? 'no requests' : `${percent.format(part / requests)} of requests`)
+  const none = isUnknown ? 'nothing was counted' : 'no requests'
+  const share = (part: number) => (requests === 0 ? none : `${percent.format(part / requests)} of requests`)
   const latency = sums?.latency_ms
   const figure = (value: number) => (isUnknown ? 'Unknown' : count.format(value))
   return (
@@ -107,8 +108,12 @@ function Sentences({ sums, isUnknown }: { sums: Sums | undefined; isUnknown: boo
       <Figure name="Refused or limited" value={figure(refused)}>
         {share(refused)}
       </Figure>
-      <Figure name="Latency" value={latency ? milliseconds(latency.p50) : '–'}>
-        {latency ? `p95 ${milliseconds(latency.p95)}, p99 ${milliseconds(latency.p99)}` : 'nothing was answered'}
+      <Figure name="Latency" value={latency ? milliseconds(latency.p50) : isUnknown ? 'Unknown' : '–'}>
+        {latency
+          ? `p95 ${milliseconds(latency.p95)}, p99 ${milliseconds(latency.p99)}`
+          : isUnknown
+            ? none
+            : 'nothing was answered'}
       </Figure>
     </dl>
   )

@@ -8,7 +8,9 @@ import { Loaded } from '../../ui/loading.tsx'
 import { PageMenu } from '../../ui/more_menu.tsx'
 import { PageHeader } from '../../ui/page_header.tsx'
 import { ProblemNote } from '../../ui/problem.tsx'
+import { StatusNote } from '../../ui/status_note.tsx'
 import { Tabs } from '../../ui/tabs.tsx'
+import { Unread } from '../../ui/unread.ts'
 import { ChangeList } from '../audit/list.tsx'
 import { Deliveries } from './deliveries.tsx'
 import { DeleteWebhook, RotateSecret } from './forms.tsx'
@@ -30,7 +32,7 @@ export function WebhookDetail({ id }: { id: string }) {
     act(() => answerOf(api.PATCH('/webhook_destinations/{id}', { ...path, body: { enabled } })))
   const { data } = webhook
   return (
-    <>
+    <Unread value={webhook.isError}>
       <PageHeader
         title={data ? nameOf(data) : id}
         parent={{ to: '/webhooks', name: 'Webhooks' }}
@@ -65,20 +67,23 @@ export function WebhookDetail({ id }: { id: string }) {
       {problem !== undefined && <ProblemNote error={problem} />}
       <Loaded query={webhook} lines={6}>
         {(shown) => (
-          <Tabs
-            label={nameOf(shown)}
-            tabs={[
-              { id: 'deliveries', title: 'Deliveries', children: <Deliveries id={id} /> },
-              { id: 'dead', title: 'Dead letters', children: <Deliveries id={id} status="dead" /> },
-              { id: 'history', title: 'History', children: <ChangeList resourceId={id} /> },
-            ]}
-          />
+          <>
+            <StatusNote status={shown.status} />
+            <Tabs
+              label={nameOf(shown)}
+              tabs={[
+                { id: 'deliveries', title: 'Deliveries', children: <Deliveries id={id} /> },
+                { id: 'dead', title: 'Dead letters', children: <Deliveries id={id} status="dead" /> },
+                { id: 'history', title: 'History', children: <ChangeList resourceId={id} /> },
+              ]}
+            />
+          </>
         )}
       </Loaded>
       {open === 'rotate' && data && <RotateSecret webhook={data} onClose={close} />}
       {open === 'delete' && data && (
         <DeleteWebhook webhook={data} onClose={close} onDeleted={() => void navigate('/webhooks')} />
       )}
-    </>
+    </Unread>
   )
 }

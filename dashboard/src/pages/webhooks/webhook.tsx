@@ -1,21 +1,47 @@
+import { Link } from 'react-router'
 import { ago } from '../../../../src/kernel/ago.ts'
 import type { Shapes } from '../../api/client.ts'
-import { StatusState, stateOf } from '../../ui/status.tsx'
+import { rankOf, StatusState, wordOf } from '../../ui/status.tsx'
+import type { Column } from '../../ui/table_model.ts'
 
 export type Webhook = Shapes['WebhookDestination']
 
 export const nameOf = ({ description, url }: Pick<Webhook, 'description' | 'url'>): string => description ?? url
 
-export function StatusOf({ webhook: { status, enabled, failing_since } }: { webhook: Webhook }) {
-  return <StatusState status={status}>{wordsFor(stateOf(status), enabled, failing_since)}</StatusState>
+export function StatusOf({ webhook }: { webhook: Webhook }) {
+  return <StatusState status={webhook.status}>{wordsFor(webhook)}</StatusState>
 }
 
-function wordsFor(state: ReturnType<typeof stateOf>, enabled: boolean, failingSince: string | null): string {
+function wordsFor({ status, enabled, failing_since }: Webhook): string {
   if (!enabled) return 'Disabled'
-  if (state === 'up') return 'Delivering'
-  if (state === 'unknown') return 'Nothing sent yet'
-  return failingSince ? `Failing since ${ago(failingSince)}` : 'Failing'
+  if (status?.code === 'ok') return 'Delivering'
+  if (status?.code === 'nothing_sent_yet') return 'Nothing sent yet'
+  if (status?.code !== 'delivery_failing') return wordOf(status)
+  return failing_since ? `Failing since ${ago(failing_since)}` : 'Failing'
 }
+
+/** In every list of destinations. */
+export const nameColumn = (title: string): Column<Webhook> => ({
+  title,
+  className: 'a1',
+  width: '42%',
+  isRowHead: true,
+  sortBy: nameOf,
+  cell: (webhook) => (
+    <span className="two">
+      <Link className="row-link" to={`/webhooks/${webhook.id}`}>
+        {nameOf(webhook)}
+      </Link>
+      {webhook.description && <small className="mono hide-small">{webhook.url}</small>}
+    </span>
+  ),
+})
+
+export const statusColumn = (className: string): Column<Webhook> => ({
+  ...{ title: 'Status', className },
+  sortBy: ({ status }) => rankOf(status),
+  cell: (webhook) => <StatusOf webhook={webhook} />,
+})
 
 export function Operations({ webhook: { operations } }: { webhook: Webhook }) {
   if (operations.includes('*')) return <span className="tag">All operations</span>
