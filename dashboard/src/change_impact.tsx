@@ -27,17 +27,22 @@ export const useTrial = (of: readonly unknown[], change: ((on: Api) => Promise<u
 
 type Props = { of: readonly unknown[]; change: ((on: Api) => Promise<unknown>) | undefined }
 
-/** In a dialog: which addresses of the last week it would refuse, or let in. Nothing as long as it cannot be saved. */
+/** In a dialog: which addresses of the last week it would refuse, or let in. It has its place from the beginning: no button moves. */
 export function TrialImpact({ of, change }: Props) {
   const trial = useTrial(of, change)
-  if (!change) return null
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
     <section className="impact trial" aria-label="Impact" aria-busy={trial.isFetching} tabIndex={0}>
       <h3>Impact</h3>
-      {trial.isPending && <Skeleton lines={2} />}
-      {trial.isError && <Untold error={trial.error} />}
-      {trial.data && <ImpactShown impact={trial.data.impact} />}
+      {change ? (
+        <>
+          {trial.isPending && <Skeleton lines={2} />}
+          {trial.isError && <Untold error={trial.error} />}
+          {trial.data && <ImpactShown impact={trial.data.impact} />}
+        </>
+      ) : (
+        <p className="soft">Make a change to see which addresses it would refuse or let in.</p>
+      )}
     </section>
   )
 }

@@ -193,6 +193,8 @@ test('the filters, the rate limit, the redirect and the rewrite of a route are s
 
   await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
   await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
+  await dialog.getByText('Requests are then not limited.').waitFor()
+  await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
   await dialog.waitFor({ state: 'detached' })
   assert.equal(await moduleOf('rate_limit'), null)
 })
@@ -210,6 +212,8 @@ test('the rate limit of a TCP edge is set, shown and removed', async () => {
   const limit = { enabled: true, connections: 20, per_seconds: 60, key: 'edge', mode: 'enforce', scope: 'node' }
   assert.deepEqual(rate_limit, limit)
   await page.getByRole('button', { name: /^Change the rate limit of/ }).click()
+  await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
+  await dialog.getByText('Connections are then not limited.').waitFor()
   await dialog.getByRole('button', { name: 'Remove rate limit', exact: true }).click()
   await dialog.waitFor({ state: 'detached' })
   assert.equal((await admin('GET', `/edges/tcp/${id}`)).body.rate_limit, null)

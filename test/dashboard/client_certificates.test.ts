@@ -57,6 +57,8 @@ test('authorities are set, changed, shown and removed, and what is none is refus
 
   await edit()
   await dialog.getByRole('button', { name: /^Remove/ }).click()
+  await dialog.getByText('Clients are then let in without a certificate.').waitFor()
+  await dialog.getByRole('button', { name: /^Remove/ }).click()
   await dialog.waitFor({ state: 'detached' })
   assert.equal(await moduleNow(), null)
 })

@@ -109,6 +109,46 @@ test('forms add changes to one draft, which changes nothing until it is applied 
   assert.equal((await sets()).length, 1)
 })
 
+test('what a form removes can be added to the draft, which says in words what it does', async () => {
+  const { admin, policy, edge, routePath, moduleOf } = await account()
+  await admin('PUT', `${routePath}/request_headers`, { add: { 'X-Team': 'storage' } })
+  await admin('PUT', `${routePath}/ip_restriction`, { ip_policy_ids: [policy] })
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token, `/edges/${edge.id}`)
+  const place = `${edge.hostports[0]}/reports/`
+  const dialog = page.getByRole('dialog')
+  for (const [change, noun, without] of [
+    ['the request headers', 'headers', 'Requests then reach the backend as clients send them.'],
+    ['allowed addresses', 'restriction', 'Impact'],
+  ] as const) {
+    await press(page, `Change ${change} of ${place}`)
+    await dialog.getByRole('button', { name: `Remove ${noun}` }).click()
+    await dialog.getByText(without).waitFor()
+    await shot(page, `remove-${noun}`)
+    await addToDraft(page)
+    await dialog.waitFor({ state: 'detached' })
+  }
+  await addRule(page, policy, '203.0.113.9/32')
+  const { request_headers } = (await admin('GET', routePath)).body
+  assert.deepEqual([request_headers.add, (await moduleOf()).ip_policies[0].id], [{ 'X-Team': 'storage' }, policy])
+  await goTo(page, '/change-sets')
+  await page
+    .getByRole('link', {
+      name: 'Remove the request headers of a route, remove the IP restriction of a route, create a rule',
+    })
+    .click()
+  const title =
+    'Remove the request headers of route /reports/ of Shop, remove the IP restriction of route /reports/ of Shop, create rule 203.0.113.9/32 of Offices'
+  await page.getByRole('heading', { name: title, level: 1 }).waitFor()
+  await page.getByText('3. Create rule 203.0.113.9/32 of Offices').waitFor()
+  await shot(page, 'draft-words')
+  await press(page, 'Apply')
+  await page.getByText(/Applied by/).waitFor()
+  assert.equal(await moduleOf(), null)
+  // It still says what it was.
+  await page.getByText('3. Create rule 203.0.113.9/32 of Offices').waitFor()
+})
+
 test('a change is taken out with those that need it, and the draft is discarded', async () => {
   const { admin, sets } = await account()
   const page = await openPage(browser)

@@ -127,7 +127,8 @@ test('the impact moves no button when it arrives, and a description is not part 
   await discard(dialog)
   const edit = await openForm('/restrictions', 'Actions for offices only > Edit…')
   await edit.getByLabel('Description').fill('more words')
-  await holdsFor(500, async () => (await edit.getByRole('region', { name: 'Impact' }).count()) === 0)
+  const untried = edit.getByRole('region', { name: 'Impact' }).getByText('Make a change to see')
+  await holdsFor(500, async () => (await untried.count()) === 1)
   await discard(edit)
 })
 

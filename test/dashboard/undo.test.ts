@@ -1,7 +1,7 @@
 // Seeing what a change would do before it is made, and taking it back afterwards.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { writeOutcomes } from '../../src/access/evidence/address_outcomes.ts'
 import { toUuid } from '../../src/kernel/ids.ts'
 import { make } from '../harness/fixtures.ts'
@@ -106,6 +106,81 @@ test('a change in a history is taken back after a preview, or the history says w
   assert.equal((await moduleOf()).ip_policies.length, 2)
   await dialog.getByRole('button', { name: 'Close' }).last().click()
   await inspect(page, 'audit log', seen, 'main')
+})
+
+/** Where a button of the dialog is. */
+const placeOf = async (name: string) => {
+  const { x, y } = (await dialog.getByRole('button', { name }).boundingBox()) ?? assert.fail(name)
+  return [Math.round(x), Math.round(y)]
+}
+/** Answers that come later than a person reads, and with the end of a test that fails. */
+async function late(t: TestContext, url: string) {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  await page.route(url, async (request) => {
+    await promise
+    // The page may have been left meanwhile.
+    await request.continue().catch(() => {})
+  })
+  const answer = async () => {
+    resolve()
+    await page.unroute(url)
+  }
+  t.after(answer)
+  return answer
+}
+
+test('the buttons of a dialog stay where they are while it finds out what a change would do', async (t) => {
+  await admin('DELETE', `${routePath}/ip_restriction`)
+  await page.goto(`${origin}/dashboard/edges/${edge.id}`)
+  await press(page, 'Change allowed addresses of shop.example:443/reports/')
+  await dialog.getByLabel('Offices').waitFor()
+  const before = await placeOf('Save')
+  const answerTrial = await late(t, '**/ip_restriction?dry_run=true')
+  await dialog.getByLabel('Offices').check()
+  await impact.locator('.skeleton').first().waitFor()
+  assert.deepEqual(await placeOf('Save'), before, 'before the answer')
+  await answerTrial()
+  await impact.getByText('1 would be refused').waitFor()
+  assert.deepEqual(await placeOf('Save'), before, 'after it')
+
+  await page.goto(`${origin}/dashboard/policies/${policy}`)
+  await press(page, 'Actions for allow 192.0.2.0/28 > Remove rule')
+  await page.getByRole('region', { name: 'Unsaved changes' }).getByText('1 to remove').waitFor()
+  const answerImpact = await late(t, '**/impact')
+  await press(page, 'Review and save')
+  const waiting = await placeOf('Save rules')
+  await answerImpact()
+  await impact.locator('.skeleton').waitFor({ state: 'detached' })
+  assert.deepEqual(await placeOf('Save rules'), waiting)
+
+  await page.goto(`${origin}/dashboard/audit?resource=${route.id}`)
+  const answerPreview = await late(t, '**/preview')
+  await page.getByRole('button', { name: 'Revert…' }).first().click()
+  const loading = await placeOf('Revert change')
+  await answerPreview()
+  await impact.waitFor()
+  assert.deepEqual(await placeOf('Revert change'), loading)
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
+})
+
+test('to look at what undoing would do makes one draft, which goes when the dialog is closed before it is shown', async (t) => {
+  const drafted: string[] = []
+  page.on('request', (request) => {
+    if (request.url().endsWith('/revert')) drafted.push(request.url())
+  })
+  const drafts = async () => (await admin('GET', '/change_sets?state=draft')).body.change_sets.length
+  await admin('PATCH', `/ip_policies/${policy}`, { metadata: 'a mistake' })
+  await page.goto(`${origin}/dashboard/audit?resource=${policy}`)
+  const answerPreview = await late(t, '**/preview')
+  await page.getByRole('button', { name: 'Revert…' }).first().click()
+  await poll(drafts, (count) => count === 1)
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
+  await answerPreview()
+  await poll(drafts, (count) => count === 0)
+  await page.getByRole('button', { name: 'Revert…' }).first().click()
+  await dialog.getByRole('button', { name: 'Revert change' }).click()
+  await dialog.waitFor({ state: 'detached' })
+  assert.equal(drafted.length, 2)
 })
 
 test('on a phone, the toast and the dialogs fit, and nothing scrolls sideways', async () => {

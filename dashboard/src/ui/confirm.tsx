@@ -13,7 +13,7 @@ type Props = {
   children: ReactNode
   act: () => Promise<unknown>
   onDone: () => void | Promise<void>
-  onClose: () => void
+  onClose: (isSent: boolean) => void
 }
 
 export function Confirm(props: Props) {

@@ -9,10 +9,12 @@ type Props = {
   /** For a question that must not go away by a click beside it, such as a token that is shown once. */
   mustAnswer?: boolean
   wide?: boolean
+  /** As high as the window allows, and it scrolls inside: what is read while it is open moves no button. */
+  tall?: boolean
 }
 
 /** Open while it is rendered: the component that opens it decides with its own state. */
-export function Dialog({ title, onClose, children, mustAnswer, wide }: Props) {
+export function Dialog({ title, onClose, children, mustAnswer, wide, tall }: Props) {
   return (
     <ModalOverlay
       className="overlay"
@@ -21,7 +23,7 @@ export function Dialog({ title, onClose, children, mustAnswer, wide }: Props) {
       isKeyboardDismissDisabled={mustAnswer}
       onOpenChange={(isOpen) => !isOpen && onClose()}
     >
-      <Modal className={wide ? 'modal wide' : 'modal'}>
+      <Modal className={`modal${wide ? ' wide' : ''}${tall ? ' tall' : ''}`}>
         <AriaDialog className="dialog" role={mustAnswer ? 'alertdialog' : 'dialog'}>
           <header>
             <Heading slot="title">{title}</Heading>

@@ -12,6 +12,7 @@ import { useUnsaved } from './unsaved.tsx'
 type Props<Result, Variant> = {
   title: string
   wide?: boolean
+  tall?: boolean
   children: ReactNode
   /** What the button says: a verb and its object. */
   action: string
@@ -42,7 +43,19 @@ type Props<Result, Variant> = {
  * draft is lost. An input takes part by having the API's name for it.
  */
 export function FormDialog<Result, Variant = never>(props: Props<Result, Variant>) {
-  const { title, wide, children, action, kind = 'primary', cancel = 'Cancel', extra, onClose, onSaved, explain } = props
+  const {
+    title,
+    wide,
+    tall,
+    children,
+    action,
+    kind = 'primary',
+    cancel = 'Cancel',
+    extra,
+    onClose,
+    onSaved,
+    explain,
+  } = props
   const { isDirty = false, isReady = true, isWaiting = false, canDraft, onDrafted = () => onClose(true) } = props
   const form = useRef<HTMLFormElement>(null)
   const draft = useUnsaved(isDirty)
@@ -97,8 +110,22 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     if (!saving.isPending) draft.close(() => onClose(isSent))
   }
   const isElsewhere = saving.isError && placesOf(saving.error, labels) === undefined
+  const note = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (isElsewhere) note.current?.scrollIntoView({ block: 'nearest' })
+  }, [isElsewhere])
+  const problem = isElsewhere && (
+    <div ref={note}>
+      {brokenTests(saving.error, () => saving.variables && saving.mutate(saving.variables), saving.isPending) ??
+        explain?.(
+          saving.error,
+          (variant) => saving.mutate({ variant, toDraft: saving.variables?.toDraft ?? false }),
+          saving.isPending,
+        ) ?? <ProblemNote error={saving.error} />}
+    </div>
+  )
   return (
-    <Dialog title={title} onClose={close} wide={wide}>
+    <Dialog title={title} onClose={close} wide={wide} tall={tall}>
       <form
         ref={form}
         noValidate
@@ -110,13 +137,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
         }}
       >
         <FormFieldsContext value={fields}>{children}</FormFieldsContext>
-        {isElsewhere &&
-          (brokenTests(saving.error, () => saving.variables && saving.mutate(saving.variables), saving.isPending) ??
-            explain?.(
-              saving.error,
-              (variant) => saving.mutate({ variant, toDraft: saving.variables?.toDraft ?? false }),
-              saving.isPending,
-            ) ?? <ProblemNote error={saving.error} />)}
+        {tall && problem}
         <div className="actions">
           {extra}
           <Button isDisabled={saving.isPending} onPress={close}>
@@ -142,6 +163,8 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
             </Button>
           )}
         </div>
+        {/* Below the buttons, which would otherwise move away from the pointer. */}
+        {!tall && problem}
       </form>
     </Dialog>
   )

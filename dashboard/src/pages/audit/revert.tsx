@@ -3,7 +3,6 @@ import { answerOf, api, type Shapes } from '../../api/client.ts'
 import { SentForApproval } from '../../api/problem.ts'
 import { ImpactShown } from '../../change_impact.tsx'
 import { Button } from '../../ui/button.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { Skeleton } from '../../ui/loading.tsx'
@@ -21,41 +20,29 @@ export function Revert({ title, reversal, note = 'Only this change is taken back
     queryKey: ['revert', reversal.id],
     retry: false,
     gcTime: 0,
-    staleTime: Number.POSITIVE_INFINITY,
-    queryFn: async () => {
+    // Each time it is asked makes a draft, and much on a page refreshes everything.
+    staleTime: 'static',
+    queryFn: async ({ signal }) => {
       const { id, state } = await draftReversal(reversal)
       const of = { params: { path: { id } }, body: {} }
-      return { id, isWaiting: state === 'waiting', preview: await answerOf(api.POST('/change_sets/{id}/preview', of)) }
+      const preview = await answerOf(api.POST('/change_sets/{id}/preview', of))
+      // Closed before there was anything to see.
+      if (signal.aborted) await api.DELETE('/change_sets/{id}', { params: of.params })
+      return { id, isWaiting: state === 'waiting', preview }
     },
   })
-  if (draft.data) return <Apply title={title} note={note} {...draft.data} onClose={onClose} />
-  return (
-    <Dialog title={title} onClose={onClose} wide>
-      {draft.isError ? <ProblemNote error={draft.error} /> : <Skeleton lines={4} />}
-      <div className="actions">
-        <Button onPress={onClose}>Close</Button>
-      </div>
-    </Dialog>
-  )
-}
-
-type ApplyProps = {
-  title: string
-  note: string
-  id: string
-  isWaiting: boolean
-  preview: Shapes['ChangeSetPreview']
-  onClose: () => void
-}
-
-function Apply({ title, note, id, isWaiting, preview, onClose }: ApplyProps) {
   const client = useQueryClient()
+  const { id = '', isWaiting, preview } = draft.data ?? {}
   const of = { params: { path: { id } } }
   return (
     <FormDialog
       title={title}
       wide
+      tall
       action={isWaiting ? 'Send for approval' : 'Revert change'}
+      cancel={draft.isError ? 'Close' : 'Cancel'}
+      isWaiting={draft.isPending}
+      isReady={!draft.isError}
       save={async () => {
         if (isWaiting) throw new SentForApproval(id)
         await answerOf(api.POST('/change_sets/{id}/apply', { ...of, body: {} }))
@@ -65,19 +52,22 @@ function Apply({ title, note, id, isWaiting, preview, onClose }: ApplyProps) {
         onClose()
       }}
       onClose={(isSent) => {
-        if (isSent) return onClose()
         // The draft was only made to be looked at.
-        api.DELETE('/change_sets/{id}', of).catch(() => {})
+        if (!isSent && draft.data) api.DELETE('/change_sets/{id}', of).catch(() => {})
         onClose()
       }}
       extra={
-        <Button kind="quiet" onPress={onClose}>
-          Keep as a draft
-        </Button>
+        draft.data && (
+          <Button kind="quiet" onPress={onClose}>
+            Keep as a draft
+          </Button>
+        )
       }
     >
       <p className="soft">{note}</p>
-      <Preview preview={preview} />
+      {draft.isPending && <Skeleton lines={4} />}
+      {draft.isError && <ProblemNote error={draft.error} />}
+      {preview && <Preview preview={preview} />}
     </FormDialog>
   )
 }

@@ -1,4 +1,3 @@
-import { useMutation } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { type Api, answerOf, api, type Shapes } from '../../api/client.ts'
 import { useRefresh } from '../../api/queries.ts'
@@ -6,7 +5,6 @@ import { TrialImpact } from '../../change_impact.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Confirm } from '../../ui/confirm.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
-import { ProblemNote } from '../../ui/problem.tsx'
 
 /** A TCP edge, or a route of an HTTPS edge. */
 export type ModulePlace = { name: string; edgeId: string; routeId?: string }
@@ -27,6 +25,8 @@ type Bodies = {
 type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
 type Operations<Module extends keyof Bodies> = {
   noun: string
+  /** What happens when it is removed. Who would be let in or refused is asked of the service. */
+  without?: string
   put: (place: ModulePlace, body: Bodies[Module], on?: Api) => Promise<unknown>
   remove: (place: ModulePlace, on?: Api) => Promise<unknown>
 }
@@ -37,10 +37,11 @@ const routeOf = ({ edgeId, routeId = '' }: ModulePlace) => ({ params: { path: { 
 /** Their operations differ in the path and the body alone, which the types of the client cannot say together. */
 function onRoutes<
   Module extends Exclude<keyof Bodies, 'backend' | 'ip_restriction' | 'connection_limit' | 'mutual_tls'>,
->(module: Module, noun: string = module.replaceAll('_', ' ')): Operations<Module> {
+>(module: Module, without: string, noun: string = module.replaceAll('_', ' ')): Operations<Module> {
   const path = `/edges/https/{edge_id}/routes/{id}/${module}` as '/edges/https/{edge_id}/routes/{id}/request_headers'
   return {
     noun,
+    without,
     put: (place, body) => answerOf(api.PUT(path, { ...routeOf(place), body: body as Headers })),
     remove: (place) => answerOf(api.DELETE(path, routeOf(place))),
   }
@@ -49,6 +50,7 @@ function onRoutes<
 const operations: { [Module in keyof Bodies]: Operations<Module> } = {
   backend: {
     noun: 'backend',
+    without: 'Traffic is then refused until it has a backend again.',
     put: (place, body) =>
       place.routeId
         ? answerOf(api.PUT('/edges/https/{edge_id}/routes/{id}/backend', { ...routeOf(place), body }))
@@ -70,21 +72,23 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
         : answerOf(on.DELETE('/edges/tcp/{id}/ip_restriction', edgeOf(place))),
   },
   // A TCP edge does not read what it forwards.
-  request_headers: onRoutes('request_headers', 'headers'),
-  response_headers: onRoutes('response_headers', 'headers'),
-  user_agent_filter: onRoutes('user_agent_filter'),
-  cors: onRoutes('cors', 'CORS settings'),
-  methods: onRoutes('methods'),
-  rate_limit: onRoutes('rate_limit'),
+  request_headers: onRoutes('request_headers', 'Requests then reach the backend as clients send them.', 'headers'),
+  response_headers: onRoutes('response_headers', 'Responses then reach clients as the backend sends them.', 'headers'),
+  user_agent_filter: onRoutes('user_agent_filter', 'Requests with any User-Agent are then let in.'),
+  cors: onRoutes('cors', 'The backend then has to answer preflight requests itself.', 'CORS settings'),
+  methods: onRoutes('methods', 'Every method is then let through.'),
+  rate_limit: onRoutes('rate_limit', 'Requests are then not limited.'),
   connection_limit: {
     noun: 'rate limit',
+    without: 'Connections are then not limited.',
     put: (place, body) => answerOf(api.PUT('/edges/tcp/{id}/rate_limit', { ...edgeOf(place), body })),
     remove: (place) => answerOf(api.DELETE('/edges/tcp/{id}/rate_limit', edgeOf(place))),
   },
-  redirect: onRoutes('redirect'),
-  rewrite: onRoutes('rewrite'),
+  redirect: onRoutes('redirect', 'Requests then go to the backend, if the route has one.'),
+  rewrite: onRoutes('rewrite', 'The backend then gets the path and the host that the client asked for.'),
   mutual_tls: {
     noun: 'client certificates',
+    without: 'Clients are then let in without a certificate.',
     put: (place, body) => answerOf(api.PUT('/edges/https/{id}/mutual_tls', { ...edgeOf(place), body })),
     remove: (place) => answerOf(api.DELETE('/edges/https/{id}/mutual_tls', edgeOf(place))),
   },
@@ -107,24 +111,24 @@ type Props<Module extends keyof Bodies> = {
 export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) {
   const { title, wide, place, module, isSet, isDirty, body, onClose, children } = props
   const refresh = useRefresh()
-  const { noun, put, remove: removeFrom }: Operations<Module> = operations[module]
+  const { noun, without, put, remove }: Operations<Module> = operations[module]
   const onSaved = async () => {
     await refresh('/edges')
     onClose()
   }
   const [isRemoving, setRemoving] = useState(false)
-  const remove = useMutation({ mutationFn: () => removeFrom(place), onSuccess: onSaved })
   if (isRemoving)
     return (
       <Confirm
         title={`Remove the ${noun} of ${place.name}?`}
         action={`Remove ${noun}`}
         canDraft
-        act={() => removeFrom(place)}
+        act={() => remove(place)}
         onDone={onSaved}
-        onClose={() => setRemoving(false)}
+        // Also what was added to the draft, or sent for approval, is done with.
+        onClose={(isSent) => (isSent ? onClose() : setRemoving(false))}
       >
-        <TrialImpact of={[place, 'remove']} change={(on) => removeFrom(place, on)} />
+        {without ? <p>{without}</p> : <TrialImpact of={[place, 'remove']} change={(on) => remove(place, on)} />}
       </Confirm>
     )
   return (
@@ -133,18 +137,14 @@ export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) 
       wide={wide}
       action="Save"
       isDirty={isDirty}
-      isReady={body !== undefined && !remove.isPending}
+      isReady={body !== undefined}
       canDraft
       save={async () => body && (await put(place, body))}
       onSaved={onSaved}
       onClose={onClose}
       extra={
         isSet && (
-          <Button
-            kind="quiet"
-            isPending={remove.isPending}
-            onPress={() => (module === 'ip_restriction' ? setRemoving(true) : remove.mutate())}
-          >
+          <Button kind="quiet" onPress={() => setRemoving(true)}>
             {`Remove ${noun}`}
           </Button>
         )
@@ -154,7 +154,6 @@ export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) 
       {module === 'ip_restriction' && (
         <TrialImpact of={[place, body]} change={isDirty && body ? (on) => put(place, body, on) : undefined} />
       )}
-      {remove.isError && <ProblemNote error={remove.error} />}
     </FormDialog>
   )
 }

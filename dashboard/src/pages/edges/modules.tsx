@@ -66,6 +66,7 @@ function EditBackend({ place, module, onClose }: { place: ModulePlace; module: B
 
 export function RestrictionRow({ place, module }: { place: ModulePlace; module: Restriction }) {
   const policies = useQuery(queries.policies()).data
+  const isWarning = module?.enabled && module.mode === 'warn'
   return (
     <ModuleRow
       title="Addresses"
@@ -75,14 +76,14 @@ export function RestrictionRow({ place, module }: { place: ModulePlace; module: 
       without={<Badge tone="neutral">Open to every address</Badge>}
       edit={(onClose) => <EditRestrictionModule place={place} module={module} onClose={onClose} />}
     >
-      Only addresses allowed by{' '}
+      {isWarning ? 'Every address is let in, and noted unless allowed by' : 'Only addresses allowed by'}{' '}
       {module?.ip_policies.map(({ id }, index) => (
         <span key={id}>
           {index > 0 && ' and '}
           <Link to={`/policies/${id}`}>{policies?.find((policy) => policy.id === id)?.description ?? id}</Link>
         </span>
       ))}{' '}
-      {module?.enabled && module.mode === 'warn' && <Badge tone="warned">Warns only</Badge>}
+      {isWarning && <Badge tone="warned">Warns only</Badge>}
     </ModuleRow>
   )
 }

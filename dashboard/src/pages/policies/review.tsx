@@ -57,9 +57,10 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
     <FormDialog
       title={`Change ${name}`}
       wide
+      tall
       action="Save rules"
       cancel="Back"
-      // The impact is what a review is for, and it moves this button when it arrives.
+      // The impact is what a review is for.
       isWaiting={impact.isPending}
       canDraft
       onDrafted={onSaved}
