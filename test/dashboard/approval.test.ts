@@ -48,6 +48,7 @@ test('an admin chooses what needs approval, and turning it off needs approval to
   const alone = await newAccount()
   const page = await openPage(browser)
   await signIn(page, origin, alone.token, '/change-sets')
+  await page.getByRole('link', { name: 'What needs approval' }).click()
   await page.getByText('No change needs the approval of another admin.').waitFor()
   const choose = async () => {
     await press(page, 'Change approval')
@@ -60,7 +61,7 @@ test('an admin chooses what needs approval, and turning it off needs approval to
   await press(page, 'Discard changes')
   await newIndependentAdmin({ db, clientFor }, alone)
   await choose()
-  await page.getByText('Another admin has to approve changes of:').waitFor()
+  await page.getByText('Another admin has to approve changes of these.').waitFor()
   await page.getByText('--break-glass').waitFor()
   await inspect(page, 'approval policy', seen)
   assert.deepEqual((await alone('GET', '/approval_policy')).body.required_for, ['ip_policies'])

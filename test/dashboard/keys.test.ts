@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, test } from 'node:test'
+import { run } from '../../src/db/pool.ts'
+import { sql } from '../../src/db/sql.ts'
+import { type Id, toUuid } from '../../src/kernel/ids.ts'
 import { noteToken } from '../harness/client.ts'
 import { openBrowser, openPage, press, signIn, signOut, startDashboard } from './browser.ts'
 
-const { origin, newAccount, clientFor } = await startDashboard({ after })
+const { origin, newAccount, clientFor, db } = await startDashboard({ after })
 const browser = await openBrowser({ after })
 
 const curl = (token: string, path: string): string =>
@@ -160,4 +163,29 @@ test('the browser stores the token nowhere', async () => {
     'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])',
   )
   assert.doesNotMatch(kept, /gatehouse_[0-9A-Za-z]{20}/)
+})
+
+test('keys that are not used go in one step, and those in use and the own one stay', async () => {
+  const admin = await newAccount()
+  for (const description of ['old pipeline', 'trial', 'in use']) await admin('POST', '/api_keys', { description })
+  await run(
+    db,
+    sql`update api_keys set created_at = now() - interval '40 days'
+    where account_id = ${toUuid(admin.accountId as Id<'ac'>)} and description is distinct from 'in use'`,
+  )
+  const page = await openPage(browser)
+  await signIn(page, origin, admin.token, '/keys?show=unused')
+  await press(page, 'Delete these 2 keys')
+  const question = page.getByRole('dialog', { name: 'Delete 2 keys?' })
+  await question.getByText('trial').waitFor()
+  await question.getByRole('button', { name: 'Delete 2 keys' }).click()
+  await question.waitFor({ state: 'detached' })
+  await page.getByText('No matching keys').waitFor()
+  const { body } = await admin('GET', '/api_keys')
+  assert.deepEqual(body.keys.map(({ description }: { description?: string }) => description).filter(Boolean), [
+    'in use',
+    'bootstrap',
+  ])
+  assert.equal((await admin('GET', '/caller')).status, 200)
+  assert.deepEqual(page.faults, [])
 })

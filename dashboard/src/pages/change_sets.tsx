@@ -10,7 +10,6 @@ import { PageHeader } from '../ui/page_header.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table_model.ts'
 import { Ago } from '../ui/time.tsx'
-import { ApprovalPolicy } from './approval_policy.tsx'
 import { ChangeSetDetail } from './change_sets/detail.tsx'
 import { nameOf, StateOf, useNameOfPerson } from './change_sets/state.tsx'
 
@@ -28,7 +27,11 @@ function ChangeSetList() {
   const waiting = found.data?.change_sets.filter((each) => each.state === 'waiting' && !isDraft(each)).length ?? 0
   return (
     <>
-      <PageHeader title="Change sets" summary={found.data && summaryOf(waiting)} />
+      <PageHeader
+        title="Change sets"
+        summary={found.data && summaryOf(waiting)}
+        tools={<Link to="/settings#approval">What needs approval</Link>}
+      />
       <Loaded query={found} lines={4}>
         {({ change_sets }) =>
           change_sets.length === 0 ? (
@@ -43,7 +46,6 @@ function ChangeSetList() {
           )
         }
       </Loaded>
-      <ApprovalPolicy />
     </>
   )
 }

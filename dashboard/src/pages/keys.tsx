@@ -15,6 +15,7 @@ import { useUrlState } from '../ui/use_url_state.ts'
 import { keyColumns } from './keys/columns.tsx'
 import { CreateKey } from './keys/create.tsx'
 import { DeleteKey } from './keys/delete.tsx'
+import { DeleteAll } from './keys/delete_all.tsx'
 import { KeyDetail } from './keys/detail.tsx'
 import { EditKey } from './keys/edit.tsx'
 import { type ApiKey, expiryOf, isUnused, nameOf } from './keys/key.tsx'
@@ -43,7 +44,7 @@ function KeyList() {
         </Button>
       </PageHeader>
       <Loaded query={keys} lines={8}>
-        {(rows) => <KeyTable keys={rows} caller={caller} onOpen={setOpen} />}
+        {(rows) => <KeyTable keys={rows} caller={caller} onOpen={setOpen} readAgain={() => keys.refetch()} />}
       </Loaded>
       {open?.action === 'create' && <CreateKey onClose={close} />}
       {open?.action === 'edit' && <EditKey apiKey={open.key} onClose={close} />}
@@ -55,13 +56,19 @@ function KeyList() {
   )
 }
 
+type Caller = { owner_id: string; role: string; api_key: { id: string } }
+
+const mayChangeOf = (key: ApiKey, caller: Caller | undefined): boolean =>
+  caller?.role === 'admin' || (caller?.role === 'member' && key.owner_id === caller.owner_id)
+
 type TableProps = {
   keys: readonly ApiKey[]
-  caller: { owner_id: string; role: string; api_key: { id: string } } | undefined
+  caller: Caller | undefined
   onOpen: (open: Open) => void
+  readAgain: () => unknown
 }
 
-function KeyTable({ keys, caller, onOpen }: TableProps) {
+function KeyTable({ keys, caller, onOpen, readAgain }: TableProps) {
   const people = usePeople()
   const waiting = useWaitingKeys()
   const navigate = useNavigate()
@@ -75,7 +82,7 @@ function KeyTable({ keys, caller, onOpen }: TableProps) {
         isWaiting: ({ id }) => waiting.has(id),
         menuOf: (key) => {
           const isAdmin = caller?.role === 'admin'
-          const mayChange = isAdmin || (caller?.role === 'member' && key.owner_id === caller.owner_id)
+          const mayChange = mayChangeOf(key, caller)
           return [
             {
               entries: [
@@ -156,6 +163,13 @@ function KeyTable({ keys, caller, onOpen }: TableProps) {
           { value: 'unused', label: 'Unused 30 days', count: count('unused') },
         ]}
       />
+      {(view === 'unused' || view === 'expired') && found.length > 0 && (
+        <DeleteAll
+          view={view}
+          keys={found.filter((key) => mayChangeOf(key, caller) && key.id !== caller?.api_key.id)}
+          readAgain={readAgain}
+        />
+      )}
       {found.length === 0 ? (
         <div className="frame">
           <Empty title="No matching keys" />

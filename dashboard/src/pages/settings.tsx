@@ -1,9 +1,11 @@
-import type { ComponentType } from 'react'
+import { type ComponentType, useEffect } from 'react'
+import { useLocation } from 'react-router'
 import { $api, type Shapes } from '../api/client.ts'
 import { Loaded } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import '../styles/settings.css'
 import { Appearance } from './settings/appearance.tsx'
+import { Approval } from './settings/approval.tsx'
 import { Notifications } from './settings/notifications.tsx'
 import { Protection } from './settings/protection.tsx'
 import { Quotas } from './settings/quotas.tsx'
@@ -23,6 +25,7 @@ const parts: readonly Part[] = [
     about: 'Which addresses may use the API and this dashboard, and which changes ask twice.',
     Content: Protection,
   },
+  { id: 'approval', title: 'Approval', about: 'Which changes another admin has to approve.', Content: Approval },
   { id: 'notifications', title: 'Notifications', about: 'What is sent, and where.', Content: Notifications },
   { id: 'quotas', title: 'Quotas', about: 'What the account may store. Set by the operator.', Content: Quotas },
   {
@@ -49,31 +52,38 @@ export function Settings() {
         }
       />
       <Loaded query={caller} lines={8}>
-        {(data) => (
-          <div className="settings">
-            <nav aria-label="Settings" className="settings-parts">
-              {parts.map(({ id, title }) => (
-                <a key={id} className="quiet-link" href={`#${id}`}>
-                  {title}
-                </a>
-              ))}
-            </nav>
-            <div>
-              {parts.map(({ id, title, about, Content }) => (
-                <section key={id} id={id} className="setting" aria-labelledby={`${id}-title`}>
-                  <div>
-                    <h2 id={`${id}-title`}>{title}</h2>
-                    <p className="fine">{about}</p>
-                  </div>
-                  <div className="frame">
-                    <Content caller={data} />
-                  </div>
-                </section>
-              ))}
-            </div>
-          </div>
-        )}
+        {(data) => <Parts caller={data} />}
       </Loaded>
     </>
+  )
+}
+
+function Parts({ caller }: { caller: Caller }) {
+  const { hash } = useLocation()
+  // A link to one of them was followed before they were there.
+  useEffect(() => document.getElementById(hash.slice(1))?.scrollIntoView(), [hash])
+  return (
+    <div className="settings">
+      <nav aria-label="Settings" className="settings-parts">
+        {parts.map(({ id, title }) => (
+          <a key={id} className="quiet-link" href={`#${id}`}>
+            {title}
+          </a>
+        ))}
+      </nav>
+      <div>
+        {parts.map(({ id, title, about, Content }) => (
+          <section key={id} id={id} className="setting" aria-labelledby={`${id}-title`}>
+            <div>
+              <h2 id={`${id}-title`}>{title}</h2>
+              <p className="fine">{about}</p>
+            </div>
+            <div className="frame">
+              <Content caller={caller} />
+            </div>
+          </section>
+        ))}
+      </div>
+    </div>
   )
 }

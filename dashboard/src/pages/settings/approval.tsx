@@ -1,12 +1,12 @@
 import { useState } from 'react'
-import { type ApprovalKind, approvalKinds } from '../../../src/kernel/approval.ts'
-import { $api, answerOf, api } from '../api/client.ts'
-import { useRefresh } from '../api/queries.ts'
-import { Button } from '../ui/button.tsx'
-import { FormDialog } from '../ui/form_dialog.tsx'
-import { Loaded } from '../ui/loading.tsx'
-import { Section } from '../ui/section.tsx'
-import { useDraft } from '../ui/use_draft.ts'
+import { type ApprovalKind, approvalKinds } from '../../../../src/kernel/approval.ts'
+import { $api, answerOf, api, type Shapes } from '../../api/client.ts'
+import { useRefresh } from '../../api/queries.ts'
+import { Button } from '../../ui/button.tsx'
+import { FormDialog } from '../../ui/form_dialog.tsx'
+import { Loaded } from '../../ui/loading.tsx'
+import { useDraft } from '../../ui/use_draft.ts'
+import { Line } from './line.tsx'
 
 const names: Record<ApprovalKind, string> = {
   access_tests: 'Access tests',
@@ -18,23 +18,24 @@ const names: Record<ApprovalKind, string> = {
 }
 
 /** Which changes another admin has to approve. Everyone sees it; admins set it. */
-export function ApprovalPolicy() {
+export function Approval({ caller: { role } }: { caller: Shapes['Caller'] }) {
   const found = $api.useQuery('get', '/approval_policy')
-  const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const [isEditing, setEditing] = useState(false)
   return (
-    <Section
-      title="Approval"
-      action={isAdmin && found.data && <Button onPress={() => setEditing(true)}>Change approval</Button>}
-    >
-      <Loaded query={found} lines={2}>
-        {({ required_for }) => (
-          <>
-            {required_for.length === 0 ? (
-              <p>No change needs the approval of another admin.</p>
-            ) : (
-              <>
-                <p>Another admin has to approve changes of:</p>
+    <Loaded query={found} lines={2}>
+      {({ required_for }) => (
+        <>
+          <Line
+            title="Changes that need approval"
+            end={role === 'admin' && <Button onPress={() => setEditing(true)}>Change approval</Button>}
+          >
+            {required_for.length === 0
+              ? 'No change needs the approval of another admin.'
+              : 'Another admin has to approve changes of these. Until then they wait under Change sets.'}
+          </Line>
+          {required_for.length > 0 && (
+            <div className="setting-line">
+              <div>
                 <ul aria-label="Changes that need approval">
                   {required_for.map((kind) => (
                     <li key={kind}>{names[kind]}</li>
@@ -42,13 +43,13 @@ export function ApprovalPolicy() {
                   <li>Users, their identities, and this setting</li>
                 </ul>
                 <BreakGlass />
-              </>
-            )}
-            {isEditing && <EditApproval requiredFor={required_for} onClose={() => setEditing(false)} />}
-          </>
-        )}
-      </Loaded>
-    </Section>
+              </div>
+            </div>
+          )}
+          {isEditing && <EditApproval requiredFor={required_for} onClose={() => setEditing(false)} />}
+        </>
+      )}
+    </Loaded>
   )
 }
 
