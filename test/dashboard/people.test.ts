@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { noteToken } from '../harness/client.ts'
+import { make, newTcpEdge } from '../harness/fixtures.ts'
 import { poll } from '../harness/poll.ts'
 import { inspect } from './axe.ts'
 import { goTo, openBrowser, openPage, openTab, press, signIn, startDashboard } from './browser.ts'
@@ -183,6 +184,37 @@ test('a link that is refused after the user was created is tried again without a
   noteToken((await page.getByLabel('Invitation link').innerText()).split('#')[1] ?? '')
   const { users } = (await admin('GET', '/users')).body
   assert.equal(users.filter(({ name }: { name: string }) => name === 'Lena').length, 1)
+})
+
+test('the first steps stay until all are done, or until they are hidden', async () => {
+  const admin = await newAccount()
+  const page = await openPage(browser)
+  await newTcpEdge(admin)
+  await signIn(page, origin, admin.token)
+  const steps = page.getByRole('region', { name: 'Get started' })
+  await steps.getByText('1 of 3 done').waitFor()
+  await steps.getByRole('link', { name: 'Create an IP policy' }).click()
+  await page.getByRole('dialog').getByLabel('Description').fill('offices')
+  await page.getByRole('dialog').getByRole('button', { name: 'Create IP policy' }).click()
+  await page.getByRole('heading', { name: 'offices', level: 1 }).waitFor()
+  await openTab(page, 'Overview')
+  await steps.getByText('2 of 3 done').waitFor()
+  const { body } = await admin('GET', '/ip_policies')
+  await make(admin, '/ip_restrictions', { type: 'agent', ip_policy_ids: [body.ip_policies[0].id] })
+  await page.reload()
+  await page.getByRole('region', { name: 'Latest changes' }).waitFor()
+  assert.equal(await steps.count(), 0)
+
+  const another = await newAccount()
+  const hiding = await openPage(browser)
+  await signIn(hiding, origin, another.token)
+  const theirs = hiding.getByRole('region', { name: 'Get started' })
+  await theirs.getByRole('button', { name: 'Hide' }).click()
+  await theirs.waitFor({ state: 'detached' })
+  await hiding.reload()
+  await hiding.getByRole('region', { name: 'Latest changes' }).waitFor()
+  assert.equal(await theirs.count(), 0)
+  assert.deepEqual([...page.faults, ...hiding.faults], [])
 })
 
 test('the pages of a person, a bot and a key say what each may do, and lead to each other', async () => {

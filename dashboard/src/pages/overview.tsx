@@ -2,19 +2,19 @@ import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense } from 'react'
 import { $api } from '../api/client.ts'
 import { queries } from '../api/queries.ts'
+import { Skeleton } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { Activity } from './overview/activity.tsx'
 import { AttentionList } from './overview/attention.tsx'
-import { LastChanges } from './overview/changes.tsx'
 import { FlowStrip, flowSentence, useEdges } from './overview/flow.tsx'
-import { GetStarted } from './overview/get_started.tsx'
-import { InForce } from './overview/in_force.tsx'
-import { Nodes } from './overview/nodes.tsx'
-import { RefusedAddresses } from './overview/refused_addresses.tsx'
+import { useFirstSteps } from './overview/started.ts'
 import { useAttention } from './overview/use_attention.tsx'
 import { OpenRollouts } from './rollouts/open_rollouts.tsx'
 import { TrafficFigures } from './statistics/traffic_figures.tsx'
 
+// Below everything else, and only for accounts that are not set up yet.
+const Columns = lazy(async () => ({ default: (await import('./overview/columns.tsx')).Columns }))
+const GetStarted = lazy(async () => ({ default: (await import('./overview/get_started.tsx')).GetStarted }))
 // Most of the time nothing fires.
 const FiringAlerts = lazy(async () => ({ default: (await import('./overview/firing_alerts.tsx')).FiringAlerts }))
 
@@ -23,6 +23,7 @@ export function Overview() {
   const isAdmin = caller?.role === 'admin'
   const attention = useAttention(isAdmin)
   const edges = useEdges()
+  const firstSteps = useFirstSteps(caller)
   const firing = useQuery(queries.firingAlerts()).data?.alerts ?? []
   return (
     <>
@@ -38,19 +39,16 @@ export function Overview() {
           <FiringAlerts alerts={firing} isAdmin={isAdmin} />
         </Suspense>
       )}
-      <GetStarted />
+      {firstSteps.isOpen && (
+        <Suspense>
+          <GetStarted onHide={firstSteps.hide} />
+        </Suspense>
+      )}
       <TrafficFigures />
       <Activity />
-      <div className="cols">
-        {isAdmin && <RefusedAddresses />}
-        <InForce isWide={!isAdmin} />
-        {isAdmin && (
-          <>
-            <Nodes />
-            <LastChanges />
-          </>
-        )}
-      </div>
+      <Suspense fallback={<Skeleton lines={6} />}>
+        <Columns isAdmin={isAdmin} />
+      </Suspense>
     </>
   )
 }

@@ -1,60 +1,65 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'react-router'
-import { useMayChange } from '../../api/may_change.ts'
-import { queries } from '../../api/queries.ts'
+import { $api } from '../../api/client.ts'
+import { Button } from '../../ui/button.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { Section } from '../../ui/section.tsx'
+import { isStepDone } from './started.ts'
 
-/** The first steps, in an account that protects nothing yet. */
-export function GetStarted() {
-  const policies = useQuery(queries.policies()).data
-  const restrictions = useQuery(queries.restrictions()).data
-  const https = useQuery(queries.httpsEdges()).data
-  const tcp = useQuery(queries.tcpEdges()).data
-  const mayChange = useMayChange()
-  if (!mayChange || !policies || !restrictions || !https || !tcp) return null
-  const edges = https.length + tcp.length
-  if (restrictions.length + edges > 0) return null
-  const steps = [
-    {
-      isDone: policies.length > 0,
-      title: 'Create an IP policy',
-      detail: 'A named list of the ranges that you allow or deny, such as your offices.',
-      to: '/policies',
-      open: 'create',
-    },
-    {
-      isDone: restrictions.length > 0,
-      title: 'Restrict the API or the dashboard',
-      detail: 'It starts with warnings: you see what it would refuse before it refuses anything.',
-      to: '/restrictions',
-      open: 'create',
-    },
-    {
-      isDone: edges > 0,
-      title: 'Put an edge in front of a service',
-      detail: 'HTTPS edges choose a route by path; TCP edges forward connections.',
-      to: '/edges',
-      open: 'https',
-    },
-  ]
+const steps = [
+  {
+    isDone: isStepDone.policy,
+    title: 'Create an IP policy',
+    detail: 'A named list of the ranges that you allow or deny, such as your offices.',
+    to: '/policies',
+    open: 'create',
+  },
+  {
+    isDone: isStepDone.restriction,
+    title: 'Restrict the API or the dashboard',
+    detail: 'It starts with warnings: you see what it would refuse before it refuses anything.',
+    to: '/restrictions',
+    open: 'create',
+  },
+  {
+    isDone: isStepDone.edge,
+    title: 'Put an edge in front of a service',
+    detail: 'HTTPS edges choose a route by path; TCP edges forward connections.',
+    to: '/edges',
+    open: 'https',
+  },
+]
+
+/** The first steps, in an account that has not taken all of them. */
+export function GetStarted({ onHide }: { onHide: () => void }) {
+  // Read again, as a step may have been done a moment ago.
+  const quotas = useQuery({ ...$api.queryOptions('get', '/caller'), staleTime: 0 }).data?.quotas
+  if (!quotas) return null
   return (
-    <Section title="Get started">
+    <Section
+      title="Get started"
+      note={`${steps.filter(({ isDone }) => isDone(quotas)).length} of ${steps.length} done`}
+      action={
+        <Button kind="quiet" onPress={onHide}>
+          Hide
+        </Button>
+      }
+    >
       <ol className="attention">
         {steps.map(({ isDone, title, detail, to, open }, index) => (
           <li key={title}>
-            <span className={isDone ? 'step done' : 'step'} aria-hidden="true">
-              {isDone ? <Icon name="allowed" /> : index + 1}
+            <span className={isDone(quotas) ? 'step done' : 'step'} aria-hidden="true">
+              {isDone(quotas) ? <Icon name="allowed" /> : index + 1}
             </span>
             <div>
               <p className="strong">
                 {title}
-                {isDone && <span className="for-readers"> (done)</span>}
+                {isDone(quotas) && <span className="for-readers"> (done)</span>}
               </p>
               <p>{detail}</p>
             </div>
-            {!isDone && (
-              <Link className="button quiet" to={to} state={{ open }} aria-label={title}>
+            {!isDone(quotas) && (
+              <Link className="button quiet" to={to} state={{ open }} aria-label={`Start: ${title}`}>
                 Start
                 <Icon name="right" />
               </Link>
