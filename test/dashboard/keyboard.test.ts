@@ -156,7 +156,7 @@ test('filtering the audit log by time, address, resource and kind of change', as
   await use('Changed')
   await poll(kinds, (shown) => shown.join() === 'Changed')
   assert.deepEqual(Object.fromEntries(new URL(page.url()).searchParams), {
-    since: '1',
+    since: 'hour',
     from: '127.0.0.0/8',
     resource: policy.id,
     operation: '*.update',

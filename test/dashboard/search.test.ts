@@ -21,6 +21,23 @@ async function search(text: string): Promise<void> {
   await page.keyboard.type(text)
 }
 
+test('what is typed while the search is still being loaded is searched for', async () => {
+  const slow = await openPage(browser)
+  const { promise: isReleased, resolve: release } = Promise.withResolvers<void>()
+  await slow.route(/\/palette-[^/]*\.js$/, async (route) => {
+    await isReleased
+    await route.continue()
+  })
+  await signIn(slow, origin, admin.token)
+  await slow.keyboard.press('Control+k')
+  await slow.keyboard.type('127.0.')
+  release()
+  await slow.getByRole('dialog', { name: 'Search' }).waitFor()
+  await slow.keyboard.type('0.22')
+  await slow.getByRole('menuitem', { name: 'Traffic of 127.0.0.22' }).waitFor()
+  assert.deepEqual(slow.faults, [])
+})
+
 test('the search opens pages, resources by name and by id, routes and actions', async () => {
   for (const [text, found, leadsTo] of [
     ['nodes', 'Nodes', '/nodes'],

@@ -8,9 +8,11 @@ import { useTyped } from '../ui/use_typed.ts'
 import { useUrlState } from '../ui/use_url_state.ts'
 import { ChangeList } from './audit/list.tsx'
 
-const dayMs = 24 * 60 * 60 * 1_000
+const hourMs = 60 * 60 * 1_000
+/** In days, but for the first. */
 const periods = [
   { value: '', label: 'Any time' },
+  { value: 'hour', label: 'Last hour' },
   { value: '1', label: 'Last day' },
   { value: '7', label: 'Last week' },
   { value: '30', label: 'Last 30 days' },
@@ -35,7 +37,9 @@ export function Audit() {
     () => ({
       ...(kind && { operation: kind }),
       ...(cidr && { source_ip: cidr }),
-      ...(period && { since: new Date(Date.now() - Number(period) * dayMs).toISOString() }),
+      ...(period && {
+        since: new Date(Date.now() - (period === 'hour' ? 1 : Number(period) * 24) * hourMs).toISOString(),
+      }),
     }),
     [kind, cidr, period],
   )

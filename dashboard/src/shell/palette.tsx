@@ -32,9 +32,16 @@ function openOnEnter(event: KeyboardEvent<HTMLInputElement>): void {
   else found?.click()
 }
 
+type Props = {
+  caller: Shapes['Caller']
+  /** What was typed before it was there. */
+  typed: string
+  onClose: () => void
+}
+
 /** Search over pages, resources and actions. What is typed is looked for; Enter opens the first that was found. */
-export function Palette({ caller, onClose }: { caller: Shapes['Caller']; onClose: () => void }) {
-  const [text, setText] = useState('')
+export function Palette({ caller, typed, onClose }: Props) {
+  const [text, setText] = useState(typed)
   const navigate = useNavigate()
   const sections = useFindings(text, caller)
   return (

@@ -13,6 +13,11 @@ const isTyping = (): boolean => document.activeElement?.matches('input, textarea
 /** Opens with ⌘K, Ctrl K or `/` on every page, unless a dialog is open. */
 export function Search({ caller }: { caller: Shapes['Caller'] }) {
   const [isOpen, setOpen] = useState(false)
+  const [typed, setTyped] = useState('')
+  const close = () => {
+    setOpen(false)
+    setTyped('')
+  }
   useEffect(() => {
     function onKey(event: KeyboardEvent): void {
       const isShortcut = event.key.toLowerCase() === 'k' && (event.metaKey || event.ctrlKey) && !event.altKey
@@ -42,10 +47,31 @@ export function Search({ caller }: { caller: Shapes['Caller'] }) {
         </small>
       </button>
       {isOpen && (
-        <Suspense>
-          <Palette caller={caller} onClose={() => setOpen(false)} />
+        <Suspense fallback={<TypedEarly text={typed} onText={setTyped} onClose={close} />}>
+          <Palette caller={caller} typed={typed} onClose={close} />
         </Suspense>
       )}
     </>
   )
 }
+
+type EarlyProps = { text: string; onText: (text: string) => void; onClose: () => void }
+
+/** Takes what is typed while the search is being loaded: people do not wait for it. */
+const TypedEarly = ({ text, onText, onClose }: EarlyProps) => (
+  <div className="overlay top">
+    <div className="modal palette palette-dialog">
+      <div className="palette-field">
+        <Icon name="search" />
+        <input
+          aria-label="Search or jump to"
+          // biome-ignore lint/a11y/noAutofocus: it was opened to type into it.
+          autoFocus
+          value={text}
+          onChange={({ target }) => onText(target.value)}
+          onKeyDown={({ key }) => key === 'Escape' && onClose()}
+        />
+      </div>
+    </div>
+  </div>
+)

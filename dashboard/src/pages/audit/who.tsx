@@ -13,11 +13,13 @@ export function Who({ ownerId, operation = '' }: { ownerId: string | null; opera
   return <>{people.find(({ id }) => id === ownerId)?.name ?? <span className="mono">{ownerId}</span>}</>
 }
 
-/** What people call the thing that was changed. An event about a policy's rules does not say which policy by name. */
+/** What people call the thing that was changed. An event about a policy's rules, or a module of a route, does not say of what by name. */
 export function Subject({ event }: { event: AuditEvent }) {
-  const policies = useQuery({ ...queries.policies(), enabled: event.resource_id.startsWith('ipp_') }).data
+  const id = event.resource_id
+  const policies = useQuery({ ...queries.policies(), enabled: id.startsWith('ipp_') }).data
+  const edges = useQuery({ ...queries.httpsEdges(), enabled: id.startsWith('edghtsrt_') }).data
   // Sessions have no names, and their owner has just been named.
-  if (event.resource_id.startsWith('ses_')) return null
-  const policy = policies?.find(({ id }) => id === event.resource_id)
-  return <strong>{policy?.description ?? subjectOf(event)}</strong>
+  if (id.startsWith('ses_')) return null
+  const route = edges?.flatMap(({ routes }) => routes).find((each) => each.id === id)
+  return <strong>{policies?.find((each) => each.id === id)?.description ?? route?.match ?? subjectOf(event)}</strong>
 }

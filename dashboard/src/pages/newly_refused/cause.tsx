@@ -1,7 +1,9 @@
+import { useState } from 'react'
 import { Link } from 'react-router'
 import type { Shapes } from '../../api/client.ts'
 import { Ago } from '../../ui/time.tsx'
 import { deedOf } from '../audit/describe.ts'
+import { Revert } from '../audit/revert.tsx'
 import { Who } from '../audit/who.tsx'
 import type { Names } from '../traffic/names.ts'
 
@@ -10,16 +12,27 @@ type RefusalCause = Shapes['RefusalCause']
 /** Who or what shut the address out, and when. */
 export function Cause({ cause, names }: { cause: RefusalCause; names: Names }) {
   const { kind, at, audit_event, ip_policy, reason } = cause
+  const [isReverting, setReverting] = useState(false)
   if (kind === 'change' && audit_event)
     return (
       <span className="two">
         <span>
           <Who ownerId={audit_event.owner_id} /> <span className="soft">{deedOf(audit_event.operation)}</span>{' '}
-          {names.policy(audit_event.resource_id)}
+          {names.route(audit_event.resource_id) ?? names.policy(audit_event.resource_id)}
         </span>
         <small>
-          <Link to={`/audit?resource=${audit_event.resource_id}`}>View change</Link> {at && <Ago at={at} />}
+          {at && <Ago at={at} />} <Link to={`/audit?resource=${audit_event.resource_id}`}>View change</Link>{' '}
+          <button type="button" className="link" onClick={() => setReverting(true)}>
+            Revert…
+          </button>
         </small>
+        {isReverting && (
+          <Revert
+            title={`Revert “${deedOf(audit_event.operation)}”?`}
+            reversal={{ kind: 'event', id: audit_event.id }}
+            onClose={() => setReverting(false)}
+          />
+        )}
       </span>
     )
   if (kind === 'expiry' && ip_policy)
