@@ -169,10 +169,11 @@ function edge(folder: string, machine: Machine, signingKey: string): Service {
     GATEHOUSE_EDGE_TCP_ADDRESSES: machine.address,
     GATEHOUSE_TCP_PORTS: '20000-20009',
     GATEHOUSE_EDGE_HTTPS_LISTEN: `${machine.address}:443`,
-    GATEHOUSE_EDGE_STATUS_LISTEN: '127.0.0.1:8081',
+    // For the load balancer in front of both.
+    GATEHOUSE_EDGE_STATUS_LISTEN: `${machine.address}:8081`,
     GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',
-    GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '0',
-    GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '0',
+    GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '3',
+    GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '5',
   }
   return makeService(machine, 'edge', [process.execPath, program, 'edge'], { folder, env })
 }

@@ -25,7 +25,8 @@ apt install --no-install-recommends patroni python3-etcd etcd-server keepalived 
   process.exit(await enter(import.meta.filename, process.argv.slice(2)))
 }
 const { startCluster } = await import('./cluster.ts')
-const { rehearsals, versionSkew } = await import('./rehearsals.ts')
+const { rehearsals } = await import('./rehearsals.ts')
+const { versionSkew } = await import('./rolling.ts')
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { minutes: { type: 'string', default: '2' }, keep: { type: 'boolean' }, older: { type: 'string' } },

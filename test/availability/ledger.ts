@@ -23,7 +23,7 @@ export type Ledger = {
   unanswered: number
   refused: number
   surprises: string[]
-  slowestMs: number
+  slowest: { ms: number; at: number }
 }
 
 export async function newLedger(call: Call, host = 'app.example'): Promise<Ledger> {
@@ -37,7 +37,7 @@ export async function newLedger(call: Call, host = 'app.example'): Promise<Ledge
     unanswered: 0,
     refused: 0,
     surprises: [],
-    slowestMs: 0,
+    slowest: { ms: 0, at: 0 },
   }
 }
 
@@ -49,7 +49,7 @@ export const redirectTo = (value: string) => ({
 type Outcome = { answer: Answer } | 'unchanged' | 'unknown'
 
 function outcomeOf(answer: Answer, ledger: Ledger): Outcome {
-  ledger.slowestMs = Math.max(ledger.slowestMs, answer.ms)
+  if (answer.ms > ledger.slowest.ms) ledger.slowest = { ms: answer.ms, at: Date.now() }
   const { status, body, operation, generation } = answer
   if (status < 300) {
     ledger.acknowledged.push({ operation, generation, at: Date.now() })
@@ -120,7 +120,7 @@ export async function work(calls: readonly Call[], ledger: Ledger, isOver: () =>
 
 export const figures = (ledger: Ledger): string =>
   `${ledger.acknowledged.length} changes acknowledged, ${ledger.unknown} outcome unknown, ${ledger.unanswered} unanswered, ` +
-  `${ledger.refused} refused; the slowest answer took ${(ledger.slowestMs / 1_000).toFixed(1)} s`
+  `${ledger.refused} refused; the slowest answer took ${(ledger.slowest.ms / 1_000).toFixed(1)} s`
 
 /** The longest time in which nothing was acknowledged, in seconds. */
 export function longestGap({ acknowledged }: Ledger, from: number, to = Date.now()): number {

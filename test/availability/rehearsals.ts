@@ -1,88 +1,14 @@
-import { random, randomBelow } from '../harness/random.ts'
-import { ledgerFaults, nodeFaults } from './checks.ts'
-import { type Call, clientOf } from './client.ts'
-import { type Cluster, type Database, databases, type Name, shared } from './cluster.ts'
+import { random } from '../harness/random.ts'
+import { clientOf } from './client.ts'
+import { type Cluster, databases } from './cluster.ts'
 import { configurePatroni, failovers, kills, other, powerOff, powerOn, primaryOf, untilStandby } from './faults.ts'
 import { type Recorded, record, withLostWrite } from './histories.ts'
-import { figures, type Ledger, longestGap, newLedger, work } from './ledger.ts'
+import { type Ledger, longestGap, newLedger, work } from './ledger.ts'
 import { isLinearizable } from './linearizable.ts'
-import { startProbes } from './probes.ts'
+import { afterLoss, apiOf, bothNodes, deleteEdge, isPrimary, progress, type Rehearsal, underLoad } from './load.ts'
+import { controlOfPartitions, partitions } from './partitions.ts'
+import { controlOfRolling, rolling } from './rolling.ts'
 import { pause, poll } from './wait.ts'
-
-export type Rehearsal = (cluster: Cluster, forMs: number) => Promise<string[]>
-
-export const apiOf = (cluster: Cluster): Call => clientOf(`https://${shared}`, cluster.token)
-
-/** The load of a rehearsal on one ledger, and everything that must be so when it is over. */
-export async function underLoad(
-  cluster: Cluster,
-  faults: (ledger: Ledger) => Promise<void>,
-  { check = true, calls = [apiOf(cluster)], workers = 8 } = {},
-): Promise<{ ledger: Ledger; faults: string[] }> {
-  const api = apiOf(cluster)
-  await bothNodes(api)
-  await untilStandby(cluster)
-  const ledger = await newLedger(api)
-  const probes = startProbes(cluster)
-  let isOver = false
-  const load = work(calls, ledger, () => isOver, workers)
-  try {
-    await Promise.race([faults(ledger), load])
-  } finally {
-    isOver = true
-  }
-  await load
-  await untilStandby(cluster)
-  const { faults: probed, figures: probeFigures } = await probes.end()
-  console.log(`   ${figures(ledger)}\n   ${probeFigures}`)
-  const found = [
-    ...(await ledgerFaults(cluster, api, ledger)),
-    ...probed,
-    ...(check ? await nodeFaults(cluster, api, ledger) : []),
-  ]
-  if (check && found.length === 0) {
-    const routes = ledger.entries.filter(({ value }) => value !== null).length
-    console.log(
-      `   every change has its audit event and outbox row; both nodes serve all ${routes} routes as the database has them`,
-    )
-  }
-  await deleteEdge(api, ledger)
-  return { ledger, faults: found }
-}
-
-const bothNodes = (api: Call) =>
-  poll(
-    () =>
-      api('GET', '/edge_nodes').then(
-        ({ body }) => body?.edge_nodes ?? [],
-        () => [],
-      ),
-    (nodes: { live: boolean }[]) => nodes.filter(({ live }) => live).length === 2,
-    { withinSeconds: 90, everyMs: 500 },
-  )
-
-/** Its host name is wanted by the next rehearsal. */
-async function deleteEdge(api: Call, { edgeId }: Ledger): Promise<void> {
-  await poll(
-    () =>
-      api('DELETE', `/edges/https/${edgeId}`).then(
-        ({ status }) => status,
-        () => 0,
-      ),
-    (status) => status === 204 || status === 404,
-    { everyMs: 500 },
-  )
-}
-
-/** Until so many more changes are acknowledged. */
-async function progress(ledger: Ledger, count = 30, withinSeconds = 120): Promise<void> {
-  const before = ledger.acknowledged.length
-  await poll(
-    () => ledger.acknowledged.length,
-    (now) => now >= before + count,
-    { withinSeconds },
-  )
-}
 
 const ledgerUnderKills: Rehearsal = async (cluster, forMs) => {
   const times = new Map<string, number>()
@@ -141,18 +67,6 @@ const controlOfLedger: Rehearsal = async (cluster) => {
   return afterLoss(cluster, ledger)
 }
 
-/** Resolves to a fault if none was found. Nodes have changes that the database has lost, as after a restore. */
-async function afterLoss(cluster: Cluster, ledger: Ledger): Promise<string[]> {
-  const api = apiOf(cluster)
-  await bothNodes(api)
-  const found = await ledgerFaults(cluster, api, ledger)
-  console.log(`   ${figures(ledger)}\n   ${found.length} faults found, as there must be, such as:`)
-  for (const fault of found.slice(0, 2)) console.log(`     ${fault}`)
-  cluster.command('after-restore')
-  await deleteEdge(api, ledger)
-  return found.some((fault) => fault.startsWith('lost: ')) ? [] : ['the control found no loss']
-}
-
 const failover: Rehearsal = async (cluster) => {
   const found: string[] = []
   for (const [name, { begin, end, promotes }] of Object.entries(failovers)) {
@@ -182,16 +96,6 @@ const failover: Rehearsal = async (cluster) => {
   return found
 }
 
-async function isPrimary(cluster: Cluster, name: Database): Promise<boolean> {
-  const client = await cluster.onSocket(name)
-  const rows = await client?.query('select pg_is_in_recovery() as standby').then(
-    (result) => result.rows,
-    () => undefined,
-  )
-  void client?.end().catch(() => {})
-  return rows?.[0]?.standby === false
-}
-
 /** A standby that no commit waits for: what it lacks when it is promoted is lost. */
 const controlOfFailover: Rehearsal = async (cluster) => {
   const api = apiOf(cluster)
@@ -215,86 +119,6 @@ const controlOfFailover: Rehearsal = async (cluster) => {
   await untilStandby(cluster)
   return afterLoss(cluster, ledger)
 }
-
-const partitions: Rehearsal = async (cluster, forMs) => {
-  const names = Object.keys(cluster.machines) as Name[]
-  let count = 0
-  const { faults } = await underLoad(cluster, async (ledger) => {
-    for (const until = Date.now() + forMs; Date.now() < until; count++) {
-      const one = names[randomBelow(names.length)] as Name
-      const rest = names.filter((name) => name !== one)
-      const two = rest[randomBelow(rest.length)] as Name
-      cluster.machines[one].cut([cluster.machines[two]])
-      await pause(3_000 + random() * 12_000)
-      cluster.machines[one].heal()
-      if (random() < 0.5) await progress(ledger, 10, 120)
-    }
-  })
-  console.log(`   ${count} partitions between two machines, of 3 to 15 s`)
-  return faults
-}
-
-/** Everything restarted in turn, as for an upgrade: systemctl restart, and a switchover for PostgreSQL. */
-const rolling: Rehearsal = async (cluster) => {
-  const { faults } = await underLoad(cluster, async (ledger) => {
-    const step = async (what: string, restart: () => Promise<void>) => {
-      await progress(ledger)
-      const [from, before] = [Date.now(), { ...ledger }]
-      await restart()
-      await progress(ledger)
-      const failed =
-        ledger.unknown + ledger.unanswered + ledger.refused - before.unknown - before.unanswered - before.refused
-      console.log(
-        `   ${what}: ${failed} calls without success, ${longestGap(ledger, from).toFixed(1)} s without an acknowledged change`,
-      )
-    }
-    for (const name of ['control-1', 'control-2', 'edge-1', 'edge-2', 'data-1', 'data-2', 'data-3'] as const)
-      for (const { name: service, machine, stop, start } of cluster.services)
-        if (machine.name === name && service !== 'patroni')
-          await step(`${service} on ${name} restarted`, async () => {
-            await stop()
-            start()
-            await pause(service === 'serve' ? 4_000 : 2_000)
-          })
-    await step('switchover of PostgreSQL', () => switchOver(cluster))
-    await untilStandby(cluster)
-  })
-  return faults
-}
-
-async function switchOver(cluster: Cluster): Promise<void> {
-  const leader = await primaryOf(cluster)
-  await untilStandby(cluster)
-  const body = JSON.stringify({ leader, candidate: other(leader) })
-  const answer = await fetch(`http://${cluster.machines[leader].address}:8008/switchover`, { method: 'POST', body })
-  if (!answer.ok) throw new Error(`switchover: ${await answer.text()}`)
-  await poll(() => isPrimary(cluster, other(leader)), Boolean, { everyMs: 100 })
-}
-
-/** Another build beside this one: each in turn serves, publishes, and runs an agent. */
-export const versionSkew =
-  (program: string): Rehearsal =>
-  async (cluster) => {
-    const primary = await primaryOf(cluster)
-    const { faults } = await underLoad(cluster, async (ledger) => {
-      for (const [name, service] of [
-        ['control-1', 'serve'],
-        ['edge-1', 'edge'],
-        ['control-2', 'serve'],
-      ] as const) {
-        const its = cluster.service(name, service)
-        // A build from before the pool followed the primary reads URLs of one server.
-        its.use(program, primary)
-        await its.stop()
-        its.start()
-        await pause(5_000)
-        await progress(ledger, 100)
-        console.log(`   ${service} on ${name} is the other build: changes go on`)
-      }
-    })
-    for (const { use } of cluster.services) use()
-    return faults
-  }
 
 const canceledWaits = 'is cut off from etcd and the standby, and waits for the standby are canceled'
 type AnyFault = (typeof failovers)[string] | (typeof kills)[string]
@@ -368,6 +192,6 @@ export const rehearsals: Record<string, { rehearse: Rehearsal; control?: Rehears
   ledger: { rehearse: ledgerUnderKills, control: controlOfLedger },
   failover: { rehearse: failover, control: controlOfFailover },
   histories: { rehearse: histories, control: controlOfHistories },
-  partitions: { rehearse: partitions },
-  rolling: { rehearse: rolling },
+  partitions: { rehearse: partitions, control: controlOfPartitions },
+  rolling: { rehearse: rolling, control: controlOfRolling },
 }
