@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto'
 import { openRecordLog } from '../../src/agent/disk/record_log.ts'
-import type { EdgeRecord, RecordKey, RecordValue, RouteRecord } from '../../src/distribution/records.ts'
+import type {
+  EdgeRecord,
+  MutualTlsRecord,
+  RecordKey,
+  RecordValue,
+  RouteRecord,
+} from '../../src/distribution/records.ts'
 import { type Id, newId } from '../../src/kernel/ids.ts'
 import { policyFile } from '../agent/proxy_harness.ts'
 
@@ -19,11 +25,15 @@ const policyOfEveryOther: ModulesOf = (index, policy) => ({
   headers: null,
 })
 
+/** Given the number of an edge, what it asks clients for. */
+type MutualOf = (edge: number) => Pick<MutualTlsRecord, 'mode' | 'authorities'> | undefined
+
 /** HTTPS edges with a name, a backend and ten routes each: the records of a node. */
 export function* manyRoutes(
   routes: number,
   upstreamPort: number,
   modulesOf = policyOfEveryOther,
+  mutualOf: MutualOf = () => undefined,
 ): Generator<EdgeRecord> {
   const record = (key: RecordKey, value: RecordValue): EdgeRecord => ({ key, generation: 1, value })
   const bytes = policyFile('allow 127.0.0.0/8')
@@ -37,7 +47,9 @@ export function* manyRoutes(
       yield record(`restrictions.${account}`, { sets: [] })
     }
     const [https, backend] = [newId('edghts'), newId('bkdst')]
-    yield record(`https.${https}`, { hostports: [`${hostOf(edge)}:443`] })
+    const [hostports, mutual] = [[`${hostOf(edge)}:443`], mutualOf(edge)]
+    if (mutual) yield record(`mutual_tls.${https}`, { account, hostports, ...mutual })
+    else yield record(`https.${https}`, { hostports })
     yield record(`backend.${backend}`, { host: '127.0.0.1', port: upstreamPort, tls: false })
     for (let index = 0; index < routesPerEdge && edge * routesPerEdge + index < routes; index++) {
       yield record(`route.${newId('edghtsrt')}`, {
