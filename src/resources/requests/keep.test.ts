@@ -167,8 +167,9 @@ function explaining(pool: DbPool): { db: DbPool; plans: string[] } {
 test('no list, look-up or write reads a whole partition, with any filter', async () => {
   const admin = await plane.newAccount()
   const edge = await newHttpsEdge(admin)
-  // Into every partition, the default one too: an empty one is read as a whole, which costs nothing.
-  const days = [-40, 0, 1, 2].map((day) => uuidAt(Date.now() + day * dayMs).slice(0, 13))
+  // Into every partition, the default one too: an empty one is read as a whole, which costs nothing. Yesterday's is there when
+  // the process was started before midnight.
+  const days = [-40, -1, 0, 1, 2].map((day) => uuidAt(Date.now() + day * dayMs).slice(0, 13))
   await run(
     plane.db,
     sql`insert into edge_requests (account_id, id, created_at, node, edge_kind, edge_id, route_id, source_ip, protocol,
