@@ -1,7 +1,8 @@
-// The HAProxy instances that bench/edge_proxy.ts puts beside ours, and the upstream of all three.
+// The HAProxy instances that bench/edge_proxy.ts puts beside ours, and the upstream of all of them.
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 
@@ -11,7 +12,10 @@ type Options = {
   certificates: string
   ranges: string
   headers: HeaderOperations
-  ports: Record<'upstream' | 'bareHttps' | 'bareTcp' | 'byHandHttps' | 'byHandTcp', number>
+  ports: Record<
+    'upstream' | 'bareHttps' | 'bareTcp' | 'byHandHttps' | 'byHandTcp' | 'loggedHttps' | 'loggedTcp',
+    number
+  >
   /** Puts a command on a core of its own. */
   pinned: (of: 'proxy' | 'load', command: string[]) => string[]
 }
@@ -87,15 +91,48 @@ ${sourceLimit}  http-request return status 405 if METH_CONNECT || METH_TRACE
   acl headers path_dir /headers
 ${headers.remove.map((name) => `  http-request del-header ${name} if headers\n`).join('')}${headers.add.map(([name, value]) => `  http-request set-header ${name} '${value}' if headers\n`).join('')}`
 
-const byHand = (options: Options) => `# normalize-uri is not declared stable.
+const lineSocket = ({ folder }: Options) => join(folder, 'by_hand_lines.sock')
+/** A line for each request, as ours writes it, with what there is to say in a configuration for one edge. */
+const line = (time: string, rest: string) =>
+  `"H\t%pid\t%lc\t%[unique-id]\t${time}\t%[src]\t%Tt\t%U\t%[bytes_out]\t%ts\t%[last_rule_line]\t%si\t%sp${rest}"`
+const requestLine =
+  '\t%ST\t%[fc_http_major]\t%[capture.req.ver]\t%HM\t%[var(txn.asked_host),bytes(0,255)]\t%[var(txn.asked_path),bytes(0,1024)]'
+const toRing = `  log ring@requests len 8192 format raw local0
+  option dontlognull
+  unique-id-format %[uuid(7)]
+`
+const logging = {
+  ring: (options: Options) => `ring requests
+  format raw
+  maxlen 8192
+  size ${8 << 20}
+  timeout connect 1s
+  timeout server 10s
+  server reader unix@${lineSocket(options)} log-proto octet-count
+`,
+  http: `${toRing}  log-format ${line('%[request_date(ms)]', requestLine)}
+  http-request set-var(txn.asked_host) req.fhdr(host)
+  http-request set-var(txn.asked_path) path
+  http-after-response set-header X-Request-Id %[unique-id]
+`,
+  tcp: `${toRing}  log-format ${line('%[accept_date(ms)]', '')}
+`,
+}
+
+const byHand = (options: Options, isLogged: boolean) => `# normalize-uri is not declared stable.
 global
   expose-experimental-directives
 backend per_source
   stick-table type ipv6 size 10000 expire 10s store conn_cur
-${frontends(options, options.ports.byHandHttps, options.ports.byHandTcp, {
-  http: byHandRules(options),
-  tcp: `${sourceLimit}  tcp-request connection reject if !{ src -f ${options.ranges} }\n`,
-})}
+${isLogged ? logging.ring(options) : ''}${frontends(
+  options,
+  isLogged ? options.ports.loggedHttps : options.ports.byHandHttps,
+  isLogged ? options.ports.loggedTcp : options.ports.byHandTcp,
+  {
+    http: (isLogged ? logging.http : '') + byHandRules(options),
+    tcp: `${isLogged ? logging.tcp : ''}${sourceLimit}  tcp-request connection reject if !{ src -f ${options.ranges} }\n`,
+  },
+)}
 backend to_http
   mode http
   retries 1
@@ -117,8 +154,8 @@ const upstream = ({ ports }: Options) => `frontend upstream
   http-request return status 200 content-type text/plain string hello
 `
 
-/** Resolves to the process ids of the two proxies. */
-export async function startOthers(options: Options): Promise<{ bare: number; byHand: number }> {
+/** Resolves to the process ids of the proxies. */
+export async function startOthers(options: Options): Promise<Record<'bare' | 'byHand' | 'logged', number>> {
   const start = async (name: string, of: 'proxy' | 'load', text: string): Promise<ChildProcess> => {
     const file = join(options.folder, `${name}.cfg`)
     await writeFile(file, common + text)
@@ -131,14 +168,24 @@ export async function startOthers(options: Options): Promise<{ bare: number; byH
     return started
   }
   await start('upstream', 'load', upstream(options))
+  // Someone reads the lines, as the agent reads ours.
+  const reader = createServer((socket) => socket.on('error', () => {}).resume()).listen(lineSocket(options))
+  await once(reader, 'listening')
+  reader.unref()
   const others = {
     bare: await start('bare', 'proxy', bare(options)),
-    byHand: await start('by_hand', 'proxy', byHand(options)),
+    byHand: await start('by_hand', 'proxy', byHand(options, false)),
+    logged: await start('by_hand_logged', 'proxy', byHand(options, true)),
   }
-  for (const port of [options.ports.upstream, options.ports.bareHttps, options.ports.byHandHttps]) {
+  for (const port of [
+    options.ports.upstream,
+    options.ports.bareHttps,
+    options.ports.byHandHttps,
+    options.ports.loggedHttps,
+  ]) {
     const answers = () =>
       new Promise((resolve) => connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false)))
     while (!(await answers())) await setTimeout(50)
   }
-  return { bare: others.bare.pid ?? 0, byHand: others.byHand.pid ?? 0 }
+  return { bare: others.bare.pid ?? 0, byHand: others.byHand.pid ?? 0, logged: others.logged.pid ?? 0 }
 }
