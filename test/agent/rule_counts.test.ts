@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
+import { Agent, request } from 'node:https'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import {
   type RuleCount,
   readBatch,
@@ -19,7 +21,7 @@ import { decide } from '../../src/kernel/ip/decide.ts'
 import { type Action, type CompiledPolicy, compilePolicy } from '../../src/kernel/ip/ranges.ts'
 import { poll } from '../harness/poll.ts'
 import { random, randomBelow } from '../harness/random.ts'
-import { get, putHttpsEdge, putRoute, startHttpUpstream } from './http_harness.ts'
+import { get, putHttpsEdge, putRoute, type RouteOptions, startHttpUpstream } from './http_harness.ts'
 import { type Edge, firstBytes, id, startEdge, startUpstream } from './proxy_harness.ts'
 
 type Known = { id: string; compiled: CompiledPolicy; ruleIds: string[] }
@@ -164,6 +166,56 @@ test('HAProxy counts every decision for the rule that the API names, and its lin
     () => sorted(counted.counts),
     (found) => JSON.stringify(found) === JSON.stringify(sorted(expected.counts)),
   )
+})
+
+test('a request is counted once for its rule, whatever other modules its route has, on both paths', async (t) => {
+  const edge = await startEdge(t, { certificates: ['app.example.com'] })
+  const counted = await counting(t, edge)
+  const account = id('ac')
+  const policy = await policyWithRules(edge, account, 'allow 127.0.0.0/24')
+  const web = await startHttpUpstream(t)
+  const https = await putHttpsEdge(edge)
+  const headers = { add: [['X-One', '1'] as [string, string]], remove: ['X-Two'] }
+  const methods: RouteOptions['methods'] = { allow: ['GET'], deny: [], mode: 'enforce' }
+  const rate_limit = { requests: 100, per_seconds: 60, key: 'source', mode: 'enforce' } as const
+  const modules: Record<string, RouteOptions> = {
+    none: {},
+    headers: { headers },
+    methods: { methods },
+    rate: { rate_limit },
+    response: { response_headers: headers },
+    all: { headers, response_headers: headers, methods, rate_limit },
+  }
+  for (const [name, options] of Object.entries(modules))
+    await putRoute(edge, https, web, { account, match: `/${name}`, policies: [policy.id], ...options })
+  const expected = tally()
+  // On one connection, because its first request is decided in another way than those after it.
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.after(() => agent.destroy())
+  const visit = (path: string, headers: Record<string, string>) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const to = { host: '127.0.0.1', port: edge.httpsPort, servername: 'app.example.com', rejectUnauthorized: false }
+      const options = {
+        ...to,
+        localAddress: '127.0.0.9',
+        agent,
+        path,
+        headers: { Host: 'app.example.com', ...headers },
+      }
+      request(options, (response) => response.resume().on('end', () => resolve(response.statusCode)))
+        .on('error', reject)
+        .end()
+    })
+  for (const name of Object.keys(modules))
+    for (const sent of [{}, { X_Odd: '1' }, {}] as Record<string, string>[]) {
+      assert.equal(await visit(`/${name}`, sent), 200, name)
+      expected.add(policy.ruleIds[0], 'allowed')
+    }
+  // They come in any order, so more than these would be seen as well.
+  const total = () => Object.values(counted.counts).reduce((sum, times) => sum + times, 0)
+  await poll(total, (sum) => sum >= 3 * Object.keys(modules).length)
+  await setTimeout(1_200)
+  assert.deepEqual(counted.counts, expected.counts)
 })
 
 test('without its file of rules, or with a broken one, a policy decides the same and counts nothing', async (t) => {

@@ -73,6 +73,7 @@ export const operations = {
       '/cors',
       '/cors-both',
     ],
+    ...['/slow', '/Files', '/files', '/files/open', '/FILES', '/shop', '/shop/', '/Shop/'],
     ...['/restricted', '/warned', '/slashes', '/par;am', '/no-websockets', '/none', '/lost', '/unknown', '/stranger'],
   ],
   names: ['X-User', 'X-Empty', 'X-Under', 'X-Debug', 'Cookie', 'X-Gone', 'X-Forwarded-Port', 'X-Request-Id', 'Host-X'],
@@ -136,6 +137,11 @@ async function furnish(scope: Scope, edge: Edge, ids: Map<string, string>): Prom
   route('/Case', { policies: [office], path_variants: 'ignore' })
   route('/both', { policies: [office], headers: native })
   route('/denied', { policies: [denyAll], headers: onlyLua })
+  route('/slow', { timeouts: { response_seconds: 30 }, policies: [office], headers: native })
+  // Restricted routes that some servers find under another spelling, too.
+  route('/Files', { policies: [denyAll] }, other)
+  route('/files/open', {}, other)
+  route('/shop/', { match_type: 'exact_path', policies: [denyAll] }, other)
   route('/restricted', { account: account('restricted') })
   route('/warned', { account: account('warned'), headers: native })
   route('/slashes', { encoded_slashes: 'allow' })

@@ -13,6 +13,7 @@ import { part, quoted } from './rules.ts'
 /** Where requests are in flight. */
 export const httpsBackends = [
   'https_plain',
+  'https_plain_changed',
   'https_tls',
   'https_plain_careful',
   'https_tls_careful',
@@ -41,9 +42,10 @@ const dropTrailers = `
   option http-drop-request-trailers`
 
 /** After fast_path.ts: of what clients may not send there are only these two, and nothing is in disguise. */
-const forwardFast = (settings: ProxySettings) => `${dropTrailers}
+const forwardUnchanged = (settings: ProxySettings) => `${dropTrailers}
   http-request del-header connection
-  http-request del-header te${forward(settings)}${rewriteHost}
+  http-request del-header te${forward(settings)}`
+const forwardFast = (settings: ProxySettings) => `${forwardUnchanged(settings)}${rewriteHost}
   http-request del-headers-bin var(txn.headers_to_delete)
   http-request set-headers-bin var(txn.headers_to_set)`
 
@@ -101,7 +103,8 @@ const verifiedName = (rule: string, refusal: string) => `
  * connection, even with other methods, so those get a connection of their own, and 502 when it fails. A refused
  * connection is not tried again: there is one upstream, and it has answered. See docs/adr/0040.
  */
-const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}${noteFailedRequest}
+const servers = (settings: ProxySettings, options = '') => `${waiting(settings)}${dialedServers(options)}`
+const dialedServers = (options = '') => `${noteFailedRequest}
   retries 1
   retry-on empty-response
   acl idempotent method GET HEAD PUT DELETE OPTIONS
@@ -129,7 +132,11 @@ export const backends = (settings: ProxySettings) => {
 ${tcpBackend('tcp_plain_proxy', '', ' send-proxy-v2')}
 ${tcpBackend('tcp_tls', verifiedForTcp, ` ${tls}`)}
 ${tcpBackend('tcp_tls_proxy', verifiedForTcp, ` ${tls} send-proxy-v2`)}
+# For most requests: neither headers, host and path nor timeouts are the route's.
 backend https_plain
+  mode http${forwardUnchanged(settings)}${dialedServers()}
+
+backend https_plain_changed
   mode http${forwardFast(settings)}${servers(settings)}
 
 backend https_tls

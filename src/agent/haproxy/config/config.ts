@@ -21,7 +21,7 @@ import {
 import { refuseEmergencyConnections, refuseEmergencyRequests } from './emergency.ts'
 import { fastPath, fastPathMaps } from './fast_path.ts'
 import { limitRequests, limitSourceConnections, limitTables, limitTcpEdge, manyInFlight } from './limits.ts'
-import { hasNoModule, moduleAcls } from './modules.ts'
+import { changesNoRequest, hasNoModule, moduleAcls } from './modules.ts'
 import { checkCertificates } from './mutual_tls.ts'
 import { redirectFrontend } from './redirect.ts'
 import { changeResponses, findResponseLists, responseHeaderAcls } from './response_headers.ts'
@@ -159,7 +159,8 @@ ${settings.tcpBind.addresses.map((address) => `  bind ${listen(address, `${setti
   tcp-request connection set-var(sess.entry) dst,concat(:,sess.port),map_str(${mapFile(settings, 'tcp')})
   tcp-request connection set-var(sess.entry) str(*:),concat(,sess.port),map_str(${mapFile(settings, 'tcp')}) if !{ var(sess.entry) -m found }
   tcp-request connection reject if !{ var(sess.entry) -m found }${limitTcpEdge(limitsOf(settings), part('sess.entry', 'target'), part('sess.entry', 'account'))}
-  # Lua needs a stream, which begins here; no upstream has been dialed yet.${decision(settings, 'sess.entry')}${onePolicy(settings, 'tcp-request content', 'sess.entry')}${askOnePolicy('tcp-request content', 'has_policy unrestricted')}
+  # Lua needs a stream, which begins here; no upstream has been dialed yet.
+  acl has_policy var(txn.policy) -m found${decision(settings, 'sess.entry')}${onePolicy(settings, 'tcp-request content', 'sess.entry')}${askOnePolicy('tcp-request content', 'has_policy unrestricted')}
   acl cleared var(txn.cleared) -m found
   tcp-request content set-var(txn.cleared) bool(true) if allowed || open unrestricted${decide('tcp-request content', 'sess.entry', '!cleared')}
   ${refuseConnection} if !cleared !allowed${limitConnectionRate(settings)}${upstream(settings, 'tcp-request content', 'sess.entry')}${native(settings, 'tcp-request content', 'sess.entry')}
@@ -285,7 +286,8 @@ ${chooseResponse(settings)}
   acl to_plain var(txn.backend) -m beg plain|
   acl to_tls var(txn.backend) -m beg tls
   acl to_http2 var(txn.backend),${backendValue.field('protocol')} -m end -- ${toHttp2}
-  use_backend https_plain if !careful to_plain
+  use_backend https_plain if !careful to_plain { ${changesNoRequest} }
+  use_backend https_plain_changed if !careful to_plain
   use_backend https_tls_http2 if to_http2 to_tls
   use_backend https_plain_http2 if to_http2
   use_backend https_tls if !careful

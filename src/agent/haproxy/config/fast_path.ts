@@ -4,7 +4,7 @@ import { limitsOf, mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { httpsBackends } from './backends.ts'
 import { enoughInFlight, limitRequests } from './limits.ts'
-import { hasNoModule, hasOnlyResponseHeaders } from './modules.ts'
+import { hasNoModule, hasOnlyPolicies, hasOnlyResponseHeaders } from './modules.ts'
 import { findResponseLists } from './response_headers.ts'
 import { findCors, leavesCors } from './route_cors.ts'
 import { filterMethods, filterUserAgents } from './route_filters.ts'
@@ -32,20 +32,25 @@ const unusualLine = `(*LF)(?m)^(?:[a-z0-9-]*+[^a-z0-9:\\r-]|(?!connection: keep-
   .join('|')}):)`
 
 /** Ordinary characters in a path that has another reading to some servers: a script's name, a session, a dot at the end. */
-const unusualToSome = '\\.(?:[A-Za-z][A-Za-z0-9]{1,4}/|/|$)|/\\('
+const meantOtherwise = '\\.(?:[A-Za-z][A-Za-z0-9]{1,4}/|/|$)|/\\('
+/** The same, and what some servers ignore: capitals, and a slash at the end. */
+const unusualToSome = `[A-Z]|./$|${meantOtherwise}`
 
 /**
  * Another route could be meant where the edge has restricted ones: to a server that ignores case or a slash at the end, or to
- * some for the characters above. Without an address the request is not reachable here, and left to the careful path.
+ * some for the characters above. A path with none of these is what a restricted route is found by, unless the match of one
+ * is spelled in such a way itself. Without an address the request is not reachable here, and left to the careful path.
  */
+const findGuards = (settings: ProxySettings) => `
+  http-request set-var(txn.guarded) var(txn.edge),map_str(${mapFile(settings, 'guarded')})
+  http-request unset-var(txn.guarded) if guarded !{ path -m reg '${unusualToSome}' } !{ var(txn.edge),map_str(${mapFile(settings, 'odd_guard')}) -m found }`
 const leaveOtherReadings = (settings: ProxySettings) => `
   acl guards_itself var(txn.guard),strcmp(txn.entry) eq 0
   acl guard_is_closer ${part('txn.guard', 'depth')},strcmp(txn.depth) ge 0
-  http-request set-var(txn.guarded) var(txn.edge),map_str(${mapFile(settings, 'guarded')})
   http-request set-var(txn.folded_path) path,lower,rtrim(/) if guarded
   http-request set-var(txn.guard) var(txn.edge),concat(,txn.folded_path,/|),map_beg(${mapFile(settings, 'guard')}) if guarded
   http-request set-var(txn.depth) ${part('txn.entry', 'depth')} if guarded
-  http-request unset-var(txn.address) if guarded guard_is_closer !guards_itself || guarded { path -m reg '${unusualToSome}' }`
+  http-request unset-var(txn.address) if guarded guard_is_closer !guards_itself || guarded { path -m reg '${meantOtherwise}' }`
 
 /**
  * Nearly all requests are ordinary: their host is spelled as in the map and belongs to the edge of the TLS name, their
@@ -53,15 +58,23 @@ const leaveOtherReadings = (settings: ProxySettings) => `
  * careful path. Requests with anything missing or in doubt are left to the careful path: a look-up that finds
  * nothing leaves no variable behind, and without it no condition is met. See docs/adr/0042.
  */
-export const fastPath = (settings: ProxySettings) => `
+export const fastPath = (settings: ProxySettings) => {
+  const perBackend = enoughInFlight(limitsOf(settings), httpsBackends)
+  const mayLeave = 'reachable same_edge unrestricted reachable_plain few_in_flight'
+  return `
   acl reachable var(txn.address) -m found
   acl reachable_plain var(txn.backend) -m beg plain|
-  acl few_in_flight be_conn(https_plain) lt ${enoughInFlight(limitsOf(settings), httpsBackends)}
+  acl few_in_flight be_conn(https_plain) lt ${perBackend}
+  acl few_changed be_conn(https_plain_changed) lt ${perBackend}
+  acl has_policy var(txn.policy) -m found
+  acl only_policies ${hasOnlyPolicies}
   http-request set-var(txn.edge) var(txn.asked_host),map_str(${mapFile(settings, 'host')}) if !{ method CONNECT TRACE } !{ path -m reg '${unusualPath}' } !{ req.hdrs -m reg '${controlCharacters}' '${unusualLine}' }
-  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${leaveOtherReadings(settings)}
-  http-request allow if reachable same_edge { ${hasNoModule} } unrestricted reachable_plain few_in_flight
+  http-request set-var(txn.entry) var(txn.edge),${routeOfEdge(settings, 'txn.asked_path')}${upstream(settings, 'http-request', 'txn.entry')}${dial('http-request')}${findGuards(settings)}
+  http-request allow if ${mayLeave} { ${hasNoModule} } !guarded
+  # A route with one policy and nothing else.${onePolicy(settings, 'http-request', 'txn.entry', 'only_policies !guarded')}${askOnePolicy('http-request', `has_policy ${mayLeave}`)}
+  http-request allow if allowed${leaveOtherReadings(settings)}
 ${findResponseLists(settings)}
-  http-request allow if has_response_lists reachable same_edge { ${hasOnlyResponseHeaders} } unrestricted reachable_plain few_in_flight
+  http-request allow if has_response_lists ${mayLeave} { ${hasOnlyResponseHeaders} }
 ${findCors(settings).slice(1)}
   http-request unset-var(txn.address) if has_redirect || has_response_headers !has_response_lists || ${leavesCors}
 
@@ -71,9 +84,8 @@ ${findCors(settings).slice(1)}
   http-request set-var(txn.headers_to_delete) var(txn.header_lists),bytes(6),field(1,|),b64dec
   http-request set-var(txn.set_at) var(txn.header_lists),bytes(0,5)
   http-request set-var(txn.headers_to_set) var(txn.header_lists),bytes(txn.set_at),b64dec if { var(txn.headers_to_delete) -m found }
-  http-request allow if has_lists reachable same_edge open unrestricted reachable_plain few_in_flight no_settings
-${onePolicy(settings, 'http-request', 'txn.entry')}${askOnePolicy('http-request', 'has_policy !has_headers reachable same_edge unrestricted reachable_plain few_in_flight || has_policy has_lists reachable same_edge unrestricted reachable_plain few_in_flight')}
-  http-request allow if allowed no_settings
+  http-request allow if has_lists open ${mayLeave} few_changed no_settings${onePolicy(settings, 'http-request', 'txn.entry', 'no_settings !only_policies || guarded no_settings')}${askOnePolicy('http-request', `has_policy no_settings ${mayLeave} few_changed !has_headers || has_policy no_settings ${mayLeave} few_changed has_lists`)}
+  http-request allow if allowed
 
   # With several policies, with restrictions, the first of a connection, near a limit, or to an upstream with TLS or HTTP/2. Lua
   # is asked after everything that could leave the request to the careful path, so that it warns once.
@@ -87,14 +99,15 @@ ${decide('http-request', 'txn.entry', 'undecided').slice(1)}
 
   # Requests that have nothing more to pass leave here: every rule costs those that it is not about, too.
 ${rewriteRequests(settings, 'fast').slice(1)}
-  http-request allow if !has_rate_limit !has_methods !has_user_agent_filter fast reachable_plain few_in_flight
+  http-request allow if !has_rate_limit !has_methods !has_user_agent_filter fast reachable_plain few_in_flight few_changed
 ${filterUserAgents(settings, 'fast').slice(1)}${filterMethods(settings, 'fast')}
-  http-request allow if !has_rate_limit fast reachable_plain few_in_flight
+  http-request allow if !has_rate_limit fast reachable_plain few_in_flight few_changed
 ${limitRate(settings, 'fast').slice(1)}
   http-request allow if fast !many_in_flight${limitRequests(limitsOf(settings), 'fast', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`)}
   http-request allow if fast
 `
+}
 
 /** For tests without these rules: HAProxy knows only the maps that some rule reads, and can change no others. */
 export const fastPathMaps = (settings: ProxySettings) =>
-  `  http-request set-var(txn.none) str(-),map_str(${mapFile(settings, 'header_lists')}),map_beg(${mapFile(settings, 'guard')}) if FALSE`
+  `  http-request set-var(txn.none) str(-),map_str(${mapFile(settings, 'header_lists')}),map_beg(${mapFile(settings, 'guard')}),map_str(${mapFile(settings, 'odd_guard')}) if FALSE`

@@ -1,5 +1,15 @@
 import { type RouteModuleName, routeModuleNames } from '../../../distribution/route_modules.ts'
-import { firstModule, noModules, noSettings, onlyResponseHeaders, placeOf, withModule } from '../maps/codec.ts'
+import {
+  firstModule,
+  noModules,
+  noSettings,
+  onlyPolicies,
+  onlyResponseHeaders,
+  placeOf,
+  type TargetPart,
+  unchanged,
+  withModule,
+} from '../maps/codec.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 import { answers } from './answers.ts'
 import { fromPart, part } from './rules.ts'
@@ -10,12 +20,21 @@ export const hasNoModule = `${fromPart('txn.entry', firstModule)} -m str -- ${no
 /** One whose only module changes responses. */
 export const hasOnlyResponseHeaders = `${fromPart('txn.entry', firstModule)} -m str -- ${onlyResponseHeaders}`
 
+const fromPlace = (name: TargetPart, text: string) =>
+  `var(txn.entry),bytes(${placeOf(name, 'edghtsrt').from},${text.length}) -m str -- ${text}`
+
+/** One that has policies at most. */
+export const hasOnlyPolicies = fromPlace(firstModule, onlyPolicies)
+
+/** One without a rewrite, timeouts, and request headers. `response_headers` stands between them in the value. */
+export const changesNoRequest = fromPlace('rewrite', unchanged)
+
 /** Stands for settings that are not in their map. */
 const noModuleSettings = '!'
 
 /** What both paths ask. `no_settings`: headers and policies are all that the route may have. */
 export const moduleAcls = `
-  acl no_settings var(txn.entry),bytes(${placeOf(firstModule, 'edghtsrt').from},${noSettings.length}) -m str -- ${noSettings}${routeModuleNames
+  acl no_settings ${fromPlace(firstModule, noSettings)}${routeModuleNames
     .map(
       (name) => `
   acl has_${name} ${part('txn.entry', name)} -m str ${withModule}

@@ -40,9 +40,8 @@ export const refuseConnection = 'tcp-request content reject'
  * One policy and an account without restrictions, as most have: what the policy says of an address can be remembered for
  * as long as it is the same policy. It clears, but does not refuse: `decide` says who refuses.
  */
-export const onePolicy = (settings: ProxySettings, rule: string, entry: EntryVariable) => `
-  acl has_policy var(txn.policy) -m found
-  ${rule} set-var(txn.policy) ${part(entry, 'policies')},map_str(${mapFile(settings, 'policy')})`
+export const onePolicy = (settings: ProxySettings, rule: string, entry: EntryVariable, conditions = '') => `
+  ${rule} set-var(txn.policy) ${part(entry, 'policies')},map_str(${mapFile(settings, 'policy')})${conditions && ` if ${conditions}`}`
 export const askOnePolicy = (rule: string, conditions: string) => `
   ${rule} set-var(txn.decision) src,hex,concat(|,txn.policy),lua.verdict if ${conditions}`
 

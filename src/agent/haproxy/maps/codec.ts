@@ -39,11 +39,11 @@ const targetParts = {
   backend: idLength('bkdst'),
   slashes: 1,
   websocket: 1,
-  timeouts: 1,
   depth: 4,
   variants: 1,
   ...(Object.fromEntries(routeModuleNames.map((name) => [name, withModule.length])) as Record<RouteModuleName, number>),
   response: 1,
+  timeouts: 1,
   headers: 1,
   policies: undefined,
 }
@@ -65,11 +65,15 @@ export function placeOf(part: TargetPart, kind: TargetKind): { from: number; len
   return { from: before.reduce((from, name) => from + (lengthOf(name) ?? 0) + 1, 0), length: lengthOf(part) }
 }
 
-/** Where modules begin: from here on a route has nothing but dashes without them, and `open` without policies. */
+/** Where modules begin: from here on a route has nothing but dashes without them and timeouts of its own, and `open` without policies. */
 export const firstModule = routeModuleNames[0] as RouteModuleName
 export const noSettings = routeModuleNames.map(() => '-').join('|')
-export const noModules = `${noSettings}|-|-|open`
-export const onlyResponseHeaders = `${noSettings}|${withHeaders}|-|open`
+/** Before the policies. */
+export const onlyPolicies = `${noSettings}|-|-|-|`
+export const noModules = `${onlyPolicies}open`
+export const onlyResponseHeaders = `${noSettings}|${withHeaders}|-|-|open`
+/** From `rewrite` to `headers`: nothing that is done to a request on its way to its upstream. */
+export const unchanged = '-|-|-|-'
 
 /** How long a depth may be written; see `depth` in entries.ts. */
 export const depthDigits = targetParts.depth

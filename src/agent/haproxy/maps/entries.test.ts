@@ -10,7 +10,7 @@ const [edge, account, backend, policy] = [newId('edgtcp'), newId('ac'), newId('b
 const tcp = { account, backend, policies: [policy] }
 
 test('a TCP edge has one entry per hostport, keyed by what HAProxy knows about the connection', () => {
-  const value = `${edge}|${account}|${backend}|-|-|-|----|-|${noSettings}|-|-|${policy}`
+  const value = `${edge}|${account}|${backend}|-|-|----|-|${noSettings}|-|-|-|${policy}`
   const hostports = ['10.0.0.1:5432', '[2001:DB8::1]:5432', 'Db.Example.com:5432', '[::1.2.3.4]:1']
   assert.deepEqual(
     entriesOf(`tcp.${edge}`, { ...tcp, hostports }),
@@ -22,11 +22,11 @@ test('a TCP edge has one entry per hostport, keyed by what HAProxy knows about t
 test('no module, no policy and no backend are three different things', () => {
   const value = (changes: object) =>
     entriesOf(`tcp.${edge}`, { ...tcp, hostports: ['10.0.0.1:1'], ...changes })[0]?.value
-  assert.equal(value({ policies: null }), `${edge}|${account}|${backend}|-|-|-|----|-|${noSettings}|-|-|open`)
-  assert.equal(value({ policies: [] }), `${edge}|${account}|${backend}|-|-|-|----|-|${noSettings}|-|-|`)
+  assert.equal(value({ policies: null }), `${edge}|${account}|${backend}|-|-|----|-|${noSettings}|-|-|-|open`)
+  assert.equal(value({ policies: [] }), `${edge}|${account}|${backend}|-|-|----|-|${noSettings}|-|-|-|`)
   assert.equal(
     value({ backend: null }),
-    `${edge}|${account}|${'-'.repeat(32)}|-|-|-|----|-|${noSettings}|-|-|${policy}`,
+    `${edge}|${account}|${'-'.repeat(32)}|-|-|----|-|${noSettings}|-|-|-|${policy}`,
   )
 })
 
@@ -46,13 +46,29 @@ test('a restricted route guards the other spellings of its path, unless it ignor
       ...more,
     }).map(({ map, key, value }) => [map, key.replace(https, ''), value.slice(-policy.length)])
   const own = ['route', '/Admin/', policy]
-  assert.deepEqual(entries({}), [['guard', '/admin/', policy], ['guarded', '', route.slice(-policy.length)], own])
+  const id = route.slice(-policy.length)
+  assert.deepEqual(entries({}), [['guard', '/admin/', policy], ['guarded', '', id], ['odd_guard', '', id], own])
   assert.deepEqual(entries({ path_variants: 'ignore' }), [own])
   assert.equal(entries({ policies: null }).length, 1)
   const guard = (match: string) => entries({ match, match_type: 'exact_path' })[0]?.[1]
   assert.deepEqual(
     [guard('/'), guard('/x'), guard('/X/'), guard('/%c3%84/%2E%2e/%D0%90')],
     ['/|', '/x/|', '/x/|', '/%d0%b0/|'],
+  )
+  // Where the route is found by the same text as its guard, no other spelling of a path leads to it alone.
+  const isOdd = (match: string, match_type: string) =>
+    entries({ match, match_type }).some(([map]) => map === 'odd_guard')
+  assert.deepEqual(
+    ['/x', '/x/y', '/x-1/y_2'].flatMap((match) => [isOdd(match, 'exact_path'), isOdd(match, 'path_prefix')]),
+    Array(6).fill(false),
+  )
+  assert.deepEqual(
+    ['/', '/x/'].map((match) => isOdd(match, 'path_prefix')),
+    [false, false],
+  )
+  assert.deepEqual(
+    ['/x/', '/X', '/%d0%90'].map((match) => isOdd(match, 'exact_path')),
+    [true, true, true],
   )
 })
 

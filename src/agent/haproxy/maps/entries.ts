@@ -60,6 +60,7 @@ export const mapNames = [
   'tcp',
   'guard',
   'guarded',
+  'odd_guard',
   'mutual_tls',
   'route',
   'host',
@@ -190,6 +191,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
         : [
             { map: 'guard', key: guardKey, value },
             { map: 'guarded', key: edge, value: id },
+            ...(guardKey === route.key ? [] : [{ map: 'odd_guard', key: edge, value: id } as const]),
           ]
     return [...operations, ...waits, ...guards, route]
   },
