@@ -14,10 +14,10 @@ import { putEnginesOnPath } from '../dev/engines.ts'
 import { createProxy, type EdgeProxy } from '../src/agent/haproxy/apply.ts'
 import { type Entry, entriesOf, readyEntries } from '../src/agent/haproxy/maps/entries.ts'
 import { ask } from '../src/agent/haproxy/process/runtime.ts'
-import { loadedCertificateFolder, policyFolder } from '../src/agent/haproxy/settings.ts'
+import { lineSocket, loadedCertificateFolder, policyFolder } from '../src/agent/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../src/kernel/ids.ts'
 import { policyFile } from '../test/agent/proxy_harness.ts'
-import { type HeaderOperations, startOthers } from './edge_proxy_others.ts'
+import { discardLines, type HeaderOperations, startOthers } from './edge_proxy_others.ts'
 import { proxySettings } from './harness/proxy_settings.ts'
 
 putEnginesOnPath()
@@ -216,6 +216,7 @@ try {
     }
   }
   if (what !== 'cold') {
+    await discardLines(lineSocket(settings))
     await startOurs(100_000, hash)
     const certificates = loadedCertificateFolder(settings)
     const others = await startOthers({ folder, certificates, ranges: rangeFile, headers, ports, pinned })
