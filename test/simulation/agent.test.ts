@@ -91,3 +91,14 @@ test('what comes after a batch that was not taken in does not count as applied',
   await pass(3_000)
   assert.deepEqual([agent.state().applied, agent.state().records], [3, 1])
 })
+
+test('a digest is compared also when batches without one come with it', async () => {
+  const { agent, pass, recordOf } = await start()
+  // A step begins with the first of them, and the next one has the other two: what was read before NATS lost power, and what
+  // a new publisher sends before it has compared the bucket.
+  agent.announced({ records: [], progress: { after: 1, settled: 2 } })
+  agent.announced({ records: [], progress: { after: 2, settled: 3, live: 'of what NATS has lost' } })
+  agent.announced({ records: [recordOf('backend', 4)], progress: { after: 3, settled: 4 } })
+  await pass(3_000)
+  assert.deepEqual([agent.state().applied, agent.state().records], [2, 0])
+})
