@@ -217,6 +217,7 @@ ${announceHttp3(settings)}${changeResponses.slice(1)}${refuseUnnamedRequests(set
   acl same_edge var(txn.edge),strcmp(sess.edge) eq 0
   acl sni_same ssl_fc_sni,lower,map_str(${mapFile(settings, 'host')}),strcmp(txn.edge) eq 0
   acl guarded var(txn.guarded) -m found
+  acl undecided var(txn.undecided) -m found
   acl known_account ${part('txn.entry', 'account')},map_str(${mapFile(settings, 'restrictions')}) -m found${decision(settings, 'txn.entry')}${responseHeaderAcls}${moduleAcls}${corsAcls}${filterAcls}${rateAcls}${rateValueAcls}${manyInFlight(limitsOf(settings), httpsBackends)}
 ${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
@@ -272,8 +273,10 @@ ${findResponseLists(settings)}${findCors(settings)}
   acl has_modules var(txn.has_modules) -m found
   http-request set-var(txn.has_modules) bool(true) if !{ ${hasNoModule} } || !unrestricted
   http-request return ${answers.notReady} if has_modules !known_account
-${decide('http-request', 'txn.entry', 'has_modules !open || has_modules !unrestricted').slice(1)}
-  http-request return ${answers.refused} if has_modules !open !allowed || has_modules !unrestricted !allowed
+  # Remembered: a restriction may come between two look-ups.
+  http-request set-var(txn.undecided) bool(true) if has_modules !open || has_modules !unrestricted
+${decide('http-request', 'txn.entry', 'undecided').slice(1)}
+  http-request return ${answers.refused} if undecided !allowed
 ${askOtherReadings(settings)}
   http-request return ${answers.ambiguousPath} if has_parameters { path -m reg '${dotsWithParameters}' }${filterUserAgents(settings, '')}${answerPreflights}${filterMethods(settings, '')}${limitRate(settings, '')}${redirectRequests(settings)}${upstream(settings, 'http-request', 'txn.entry')}${native(settings, 'http-request', 'txn.entry')}${limitRequests(limitsOf(settings), '', 'var(txn.edge)', part('txn.entry', 'account'), `return ${answers.overLimit}`, ' || native')}${noteWebsocket}
 ${chooseResponse(settings)}

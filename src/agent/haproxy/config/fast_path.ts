@@ -90,7 +90,6 @@ ${findCors(settings).slice(1)}
   # With several policies, with restrictions, the first of a connection, near a limit, or to an upstream with TLS or HTTP/2. Lua
   # is asked after everything that could leave the request to the careful path, so that it warns once.
   acl fast var(txn.fast) -m found
-  acl undecided var(txn.undecided) -m found
   http-request set-var(sess.edge) var(txn.edge) if !same_edge sni_same
   http-request set-var(txn.fast) bool(true) if reachable same_edge known_account !has_headers || reachable same_edge known_account has_lists
   http-request set-var(txn.undecided) bool(true) if fast !open || fast !unrestricted
