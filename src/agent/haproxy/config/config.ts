@@ -223,7 +223,7 @@ ${settings.isCarefulOnly ? fastPathMaps(settings) : fastPath(settings)}
   # Everything else takes the careful path, which uses nothing that the fast path has found.
   acl careful var(txn.careful) -m found
   http-request set-var(txn.careful) bool(true)
-${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'guarded', 'response_lists', 'cors_origin', 'origin', ...routeModuleNames].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
+${['edge', 'entry', 'backend', 'address', 'native', 'decision', 'undecided', 'guarded', 'response_lists', 'cors_origin', 'origin', ...routeModuleNames].map((name) => `  http-request unset-var(txn.${name})\n`).join('')}${beforeWebsocket}
   # A tunnel would carry requests that no rule below sees.
   http-request return ${answers.notAllowed} if METH_CONNECT || METH_TRACE
   http-request return ${answers.badRequest} if { req.hdrs -m reg '${controlCharacters}' }
