@@ -1,5 +1,5 @@
 // What the edge costs beside three other HAProxy instances in front of the same upstream: `node bench/edge_proxy.ts
-// [requests|tcp|cold]`. The bare one only forwards; the one by hand does for this single edge what ours does for all, in
+// [requests|tcp|cold] [--json]`. The bare one only forwards; the one by hand does for this single edge what ours does for all, in
 // its configuration (edge_proxy_others.ts), and another one the same with a line for each request, as ours. Needs haproxy,
 // wrk, taskset and openssl. The proxies share one core, and the load and the upstream another. All are under load at the
 // same time, so that other work of the machine, and the caches that they share, affect all of them; what counts is the
@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { parseArgs, promisify } from 'node:util'
 import { putEnginesOnPath } from '../dev/engines.ts'
 import { createProxy, type EdgeProxy } from '../src/agent/haproxy/apply.ts'
 import { type Entry, entriesOf, readyEntries } from '../src/agent/haproxy/maps/entries.ts'
@@ -19,10 +19,17 @@ import { type IdPrefix, newId } from '../src/kernel/ids.ts'
 import { policyFile } from '../test/agent/proxy_harness.ts'
 import { discardLines, type HeaderOperations, startOthers } from './edge_proxy_others.ts'
 import { proxySettings } from './harness/proxy_settings.ts'
+import type { Compared } from './harness/side_by_side.ts'
+import { shown, spreadOf } from './harness/statistics.ts'
 
 putEnginesOnPath()
 
-const what = process.argv[2] ?? 'all'
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'boolean' } } })
+const what = positionals[0] ?? 'all'
+const routes = Number(process.env.ROUTES ?? 100_000)
+/** Under --json, standard output has the figures alone. */
+const tell = values.json ? console.error : console.log
+const ratios: Pick<Compared, 'of' | 'to' | 'processor'>[] = []
 const rounds = Number(process.env.ROUNDS ?? 11)
 const seconds = Number(process.env.SECONDS_PER_ROUND ?? 3)
 const ports = {
@@ -133,14 +140,12 @@ async function cost(load: Load): Promise<number> {
 }
 
 const middle = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
-/** With the middle half of the values: on a machine with other work the ends say more about that work. */
-function spread(values: number[]): string {
-  const sorted = values.toSorted((a, b) => a - b)
-  const at = (part: number) => (sorted[Math.round(part * (sorted.length - 1))] ?? 0).toFixed(2)
-  return `${at(0.5)} (${at(0.25)}–${at(0.75)})`
-}
-
 type Proxy = 'bare' | 'byHand' | 'logged' | 'ours'
+const names = {
+  bare: 'bare HAProxy',
+  byHand: 'HAProxy by hand',
+  logged: 'HAProxy by hand with a line for each request',
+}
 async function compare(
   title: string,
   goals: Record<'bare' | 'logged', number>,
@@ -154,11 +159,15 @@ async function compare(
     )
     if (round > 0) costs.push({ bare, byHand, logged, ours })
   }
-  const beside = (other: 'bare' | 'byHand' | 'logged') => spread(costs.map((each) => each[other] / each.ours))
+  const beside = (other: 'bare' | 'byHand' | 'logged') => {
+    const processor = spreadOf(costs.map((each) => each[other] / each.ours))
+    ratios.push({ of: title, to: names[other], processor })
+    return shown(processor)
+  }
   const of = (proxy: Proxy) => `${middle(costs.map((each) => each[proxy])).toFixed(1)} µs`
-  console.log(
-    `${title}\n  of bare HAProxy: ${beside('bare')}, goal ${goals.bare}\n  of HAProxy by hand: ${beside('byHand')}\n` +
-      `  of HAProxy by hand with a line for each request: ${beside('logged')}, goal ${goals.logged}\n` +
+  tell(
+    `${title}\n  of ${names.bare}: ${beside('bare')}, goal ${goals.bare}\n  of ${names.byHand}: ${beside('byHand')}\n` +
+      `  of ${names.logged}: ${beside('logged')}, goal ${goals.logged}\n` +
       `  processor time of a request: bare ${of('bare')}, by hand ${of('byHand')}, with lines ${of('logged')}, ours ${of('ours')}`,
   )
 }
@@ -208,7 +217,7 @@ try {
       const manyMs = performance.now() - manyBegan
       await proxy.stop()
       running = undefined
-      console.log(
+      tell(
         `${count} routes and TCP edges (${all.length} entries): cold start ${milliseconds.toFixed(0)} ms, ` +
           `worker ${memory.toFixed(0)} MB; one change: policy ${policyMs.toFixed(1)} ms, TCP edge deleted ` +
           `${deleteMs.toFixed(1)} ms, added ${addMs.toFixed(1)} ms; 500 deleted at once ${manyMs.toFixed(0)} ms`,
@@ -217,7 +226,7 @@ try {
   }
   if (what !== 'cold') {
     await discardLines(lineSocket(settings))
-    await startOurs(100_000, hash)
+    await startOurs(routes, hash)
     const certificates = loadedCertificateFolder(settings)
     const others = await startOthers({ folder, certificates, ranges: rangeFile, headers, ports, pinned })
     const pids = { ...others, ours: Number(await workerPid()) }
@@ -257,4 +266,5 @@ try {
   await running?.stop()
   await rm(folder, { recursive: true, force: true })
 }
+if (values.json) console.log(JSON.stringify({ ratios }))
 process.exit(0)

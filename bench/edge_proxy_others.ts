@@ -167,7 +167,8 @@ export async function startOthers(options: Options): Promise<Record<'bare' | 'by
     const file = join(options.folder, `${name}.cfg`)
     await writeFile(file, common + text)
     const [command = '', ...args] = options.pinned(of, ['haproxy', '-db', '-q', '-f', file])
-    const started = spawn(command, args, { stdio: 'inherit' })
+    // In a session of its own, as ours: the kernel divides processor time among sessions first.
+    const started = spawn(command, args, { stdio: 'inherit', detached: true })
     process.on('exit', () => started.kill('SIGKILL'))
     started.on('exit', (code) => {
       throw new Error(`the HAProxy of ${file} ended with ${code}`)

@@ -10,15 +10,16 @@ type Recorded = Record<string, Spread>
 const recordedFile = new URL('recorded.json', import.meta.url)
 export const nameOf = ({ bench, of, to }: Pick<Ratio, 'bench' | 'of' | 'to'>): string => `${bench}: ${of}, of ${to}`
 
-/** Beyond the spreads: what other work on the machine, another machine, or another compiler of the same version may do. */
-const margin = 0.1
 /** Two equal programs that differ more than this say that nothing can be measured here now. */
 const mostNoise = 0.25
 
 export const readRecorded = async (): Promise<Recorded> => JSON.parse(await readFile(recordedFile, 'utf8'))
 
-/** One sentence for each ratio that is worse than recorded, beyond both spreads, and for what cannot be told. */
-export function faultsOf(ratios: readonly Ratio[], recorded: Recorded): string[] {
+/**
+ * One sentence for each ratio that is worse than recorded, beyond both spreads, and for what cannot be told. `margin`: what other
+ * work on the machine, another machine, or another compiler of the same version may do beyond the spreads.
+ */
+export function faultsOf(ratios: readonly Ratio[], recorded: Recorded, margin = 0.1): string[] {
   const faults: string[] = []
   for (const ratio of ratios) {
     const [name, { spread }] = [nameOf(ratio), ratio]

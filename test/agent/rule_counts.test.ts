@@ -168,7 +168,7 @@ test('HAProxy counts every decision for the rule that the API names, and its lin
   )
 })
 
-test('a request is counted once for its rule, whatever other modules its route has, on both paths', async (t) => {
+test('a request is counted once for its rule on both paths, with and without other modules on its route', async (t) => {
   const edge = await startEdge(t, { certificates: ['app.example.com'] })
   const counted = await counting(t, edge)
   const account = id('ac')

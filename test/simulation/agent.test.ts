@@ -92,7 +92,7 @@ test('what comes after a batch that was not taken in does not count as applied',
   assert.deepEqual([agent.state().applied, agent.state().records], [3, 1])
 })
 
-test('a digest is compared also when batches without one come with it', async () => {
+test('a digest is compared even when batches without one come with it', async () => {
   const { agent, pass, recordOf } = await start()
   // A step begins with the first of them, and the next one has the other two: what was read before NATS lost power, and what
   // a new publisher sends before it has compared the bucket.
