@@ -10,11 +10,11 @@ import {
 } from '../distribution/records.ts'
 
 /**
- * Which records name which, so that a change finds the TCP edges and routes that it concerns without a pass over all
+ * Indexes which records reference which, so that a change finds the affected TCP edges and routes without scanning all
  * records: a node may have a million.
  */
 export function createReferences(records: Iterable<EdgeRecord>) {
-  /** By the id that is named. Most are named by few, and a set for a single one would be most of the memory. */
+  /** Keyed by the referenced id. Most ids have a single reference, and a set for each would take most of the memory. */
   const naming = new Map<string, RecordKey | Set<RecordKey>>()
 
   function add(id: string, by: RecordKey): void {
@@ -35,7 +35,7 @@ export function createReferences(records: Iterable<EdgeRecord>) {
     return typeof known === 'string' ? [known] : (known ?? [])
   }
 
-  /** A policy may be named by an account's restrictions, a backend by a group: those have to be followed. */
+  /** Accounts' restrictions may reference a policy, and groups a backend. Those references have to be followed. */
   function follow(key: RecordKey, affected: Set<string>, seen: Set<RecordKey>): void {
     if (seen.has(key)) return
     seen.add(key)
@@ -46,14 +46,14 @@ export function createReferences(records: Iterable<EdgeRecord>) {
   for (const record of records) for (const id of namesOf(record)) add(id, record.key)
 
   return {
-    /** `before` is what was known of the record until now. */
+    /** `before` is the previously known version of the record. */
     replace(before: EdgeRecord | undefined, after: EdgeRecord): void {
       if (before === after) return
       if (before) for (const id of namesOf(before)) remove(id, before.key)
       for (const id of namesOf(after)) add(id, after.key)
     },
 
-    /** The TCP edges and routes whose decision or destination may have changed with these records, by id. */
+    /** Ids of the TCP edges and routes whose decision or destination these records may change. */
     affected(changed: readonly EdgeRecord[]): string[] {
       const affected = new Set<string>()
       const seen = new Set<RecordKey>()
@@ -63,7 +63,7 @@ export function createReferences(records: Iterable<EdgeRecord>) {
   }
 }
 
-/** The ids of everything that decides about this record's traffic, or about that of the records that name it. */
+/** Ids of everything that decides about the traffic of this record or of the records that reference it. */
 function namesOf({ key, value }: EdgeRecord): string[] {
   if (value === null) return []
   if (isTarget(key)) {

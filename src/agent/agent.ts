@@ -32,9 +32,7 @@ type Parts = {
   nodeKey: NodeKey
   names: NameServer
   hasRecord: HasRecord
-  /** Has the bucket read again from its beginning. */
   readAgain: () => void
-  /** After a step that failed. */
   retryMs: number
 }
 
@@ -42,9 +40,10 @@ const sayWaitingEveryMs = 10_000
 const lookAtAddressesEveryMs = 10_000
 
 /**
- * Receive, prepare, plan, apply, report. What arrives is taken in as consistent wholes (intake.ts), one step after
- * another (worker.ts, step.ts): only higher generations; files first (preparation.ts), then the proxy (enforcement.ts),
- * then the report. What cannot be applied is refused, and the last good stays in force.
+ * Receive, prepare, plan, apply, report. intake.ts groups arriving records into consistent wholes, and one step at a
+ * time (worker.ts, step.ts) takes them in: it accepts only higher generations, then writes the files (preparation.ts),
+ * changes the proxy (enforcement.ts) and reports. The node refuses a record that it cannot apply and keeps the last good
+ * version in force.
  */
 export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void) {
   const { log, timing, recordLog, upstreams, policyFiles, node, nodeKey, names } = parts
@@ -83,14 +82,14 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
   ]
 
   return {
-    /** Plans everything that is on disk, for the proxy to start with. */
+    /** Plans every record on disk, as the proxy's initial state. */
     async load(): Promise<Iterable<Entry>> {
       const prepared = await preparation.prepare({ [Symbol.iterator]: () => known.values() })
       for (const key of known.keys()) cellLimits.note(key)
       if (!step.position().complete) sayWaiting(log, intake.state())
       return enforcement.load(prepared, step.position().complete)
     },
-    /** Once the proxy runs: what it serves for names becomes what the records say. */
+    /** Runs once the proxy is up, and makes the certificates that it serves match the records. */
     async loadCertificates(): Promise<void> {
       step.addPendingCertificates(await certificates.load())
       if (step.hasPendingCertificates()) worker.soon()
@@ -100,7 +99,7 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
     entry: (entry: BucketEntry) => worker.add(disagreement.entry(entry)),
     refused: refusals.refuse,
     isUpToDate: intake.isUpToDate,
-    /** A backend's name has another address now. */
+    /** The host name of a backend resolves to other addresses now. */
     addressChanged: (key: RecordKey) => resolveAgain([key]),
     state() {
       const { complete, ...position } = step.position()
@@ -110,7 +109,7 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
         ...position,
         records: known.size,
         unfinished: preparation.unfinished.size,
-        /** Read, and held back until it is a consistent whole. */
+        /** Entries that were read but are not part of a consistent whole yet. */
         staged,
         pending,
         ...upstreams.state(),

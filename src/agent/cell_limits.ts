@@ -1,8 +1,8 @@
 import { type EdgeRecord, kindOf, type RecordKey, type RouteRecord, type TcpRecord } from '../distribution/records.ts'
 
 /**
- * Routes and TCP edges that let no one through, because they have a limit of the cell and the number of its nodes is not known.
- * Only those with such a limit take memory.
+ * Tracks routes and TCP edges that let no one through because they have a limit of the cell and the node does not know
+ * the number of nodes. Only targets with such a limit take memory.
  */
 export function createCellLimits(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   const accounts = new Map<RecordKey, string>()
@@ -26,7 +26,7 @@ export function createCellLimits(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   }
 
   return {
-    /** A record is known now, or has changed. */
+    /** Call this for each new or changed record. */
     note(key: RecordKey): void {
       const kind = kindOf(key)
       if (kind === 'cell_nodes') noteNumber(key.slice('cell_nodes.'.length))

@@ -13,7 +13,7 @@ import { createTurns } from './haproxy/process/turns.ts'
 
 type Parts = {
   files: Files
-  /** Ours alone. */
+  /** The agent's own folder. */
   folder: string
   keys: TrustedKeys
   cell: string
@@ -23,17 +23,17 @@ type Parts = {
   onChange: () => void
 }
 
-/** By file. An order and the one that ends it have the same id. */
+/** Keyed by file name. An order and the order that ends it have the same id. */
 type Orders = Map<string, { text: string; order: Order; kept: boolean }>
 export type Taken = { order: Order; kept: boolean; fault?: undefined } | { fault: string }
 
 const lookEveryMs = 1_000
-/** Each is a file that is read at every start. */
+/** Every order is a file that the agent reads at each start. */
 const maxOrders = 100
 
 /**
- * Emergency orders of the operator, which reach the node without control plane, database and NATS. They are kept as they
- * came, so that a start believes them for the same reason as the first time: their signature.
+ * Emergency orders of the operator, which reach the node without control plane, database and NATS. They are stored
+ * verbatim, so that a restart verifies their signature again.
  */
 export async function openEmergencies(parts: Parts) {
   const { keys, cell, timing, log, proxy, onChange } = parts
@@ -44,10 +44,10 @@ export async function openEmergencies(parts: Parts) {
   const inForce = () => inForceOf(orders, timing.now())
   let enforced = entriesOf(inForce())
   let enforcedIds = idsOf(inForce())
-  /** Ranges with connections that are to be closed. */
+  /** Ranges whose connections still have to be closed. */
   let unclosed = new Set<string>()
 
-  /** What it does not get done now, it does a second later. */
+  /** What fails here is retried a second later. */
   async function enforce(): Promise<void> {
     const current = inForce()
     if (idsOf(current) !== enforcedIds) {
@@ -76,10 +76,10 @@ export async function openEmergencies(parts: Parts) {
   })
 
   return {
-    /** For HAProxy to start with. */
+    /** Initial entries for HAProxy. */
     entries: (): readonly Entry[] => enforced,
 
-    /** Resolves when it is in force. A disk that takes nothing does not keep it from that. */
+    /** Resolves once the order is in force, even if the disk cannot store it. */
     take: (text: string): Promise<Taken> =>
       turns.next(async () => {
         const { order, fault } = openOrder(text, keys, { cell, now: timing.now() })
@@ -95,12 +95,11 @@ export async function openEmergencies(parts: Parts) {
         return { order, kept: orders.get(name)?.kept === true }
       }),
 
-    /** Those that HAProxy has. */
     state: (): EmergencyInForce[] =>
       inForce()
         .filter(({ id }) => enforcedIds.includes(id))
         .map(({ id, refuse, reason, expiresAt }) => ({ id, ranges: refuse.length, reason, expiresAt })),
-    /** Files that may hold orders that are not in force. */
+    /** Files that could not be read and may hold orders that are not in force. */
     unread: (): readonly string[] => reader.unread(),
 
     async stop(): Promise<void> {
@@ -111,7 +110,7 @@ export async function openEmergencies(parts: Parts) {
 }
 export type Emergencies = Awaited<ReturnType<typeof openEmergencies>>
 
-/** Reads the orders that were kept and are still believed. A file that cannot be read does not keep the node from starting. */
+/** Reads the stored orders that still verify. An unreadable file does not prevent the node from starting. */
 function createReader({ files, folder, keys, cell, timing, log }: Parts, orders: Orders) {
   const refused = new Set<string>()
   let unread: string[] = []
@@ -145,7 +144,7 @@ function createReader({ files, folder, keys, cell, timing, log }: Parts, orders:
   }
 }
 
-/** Removes those that have ended. */
+/** Stores new orders and removes those that have ended. */
 async function keepOrders(orders: Orders, { files, folder, timing }: Parts): Promise<void> {
   for (const [name, held] of orders) {
     if (Date.parse(held.order.expiresAt) <= timing.now()) {
@@ -173,7 +172,10 @@ const idsOf = (orders: readonly Order[]): string =>
     .sort()
     .join(' ')
 
-/** Only the widest: HAProxy is asked about single addresses, and would answer with a narrower range around one. */
+/**
+ * Keeps only the widest ranges: the agent reads an entry back by looking up a single address, for which HAProxy would
+ * return a narrower range.
+ */
 function entriesOf(orders: readonly Order[]): Entry[] {
   const ranges = orders
     .flatMap(({ refuse }) => refuse.map((text) => parseCidr(text).cidr))

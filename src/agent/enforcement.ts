@@ -21,16 +21,18 @@ type Parts = {
   retryMs: number
 }
 
-/** What is in force in the proxy, and how it changes. */
+/** Tracks the entries in force in the proxy and changes them. */
 export function createEnforcement(parts: Parts, proxy: Enforcer) {
   const { log, timing, known, refusals, health, retryMs } = parts
   const inForce = createInForce(known)
   const connections = createConnections(parts, proxy)
   const shadowing = createShadowing(parts, proxy, inForce)
-  /** A complete state is known: the proxy may say what there is and what not. */
+  /** True once the node knows a complete state, so that the proxy may say that something does not exist. */
   let isReady = false
 
-  /** The proxy must end up with what is on disk. Until it does, nothing newer is taken in and the report stays behind. */
+  /**
+   * Retries until the proxy matches the disk. Meanwhile the node takes in nothing newer and reports no newer generation.
+   */
   async function insist(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -66,7 +68,7 @@ export function createEnforcement(parts: Parts, proxy: Enforcer) {
   return {
     plan: planned,
 
-    /** For the proxy to start with. */
+    /** Initial entries for the proxy. */
     load(prepared: Iterable<Prepared>, ready: boolean): Iterable<Entry> {
       isReady = ready
       return allEntries(prepared)
@@ -91,11 +93,11 @@ export function createEnforcement(parts: Parts, proxy: Enforcer) {
 }
 export type Enforcement = ReturnType<typeof createEnforcement>
 
-/** Which open connections have to be closed after a change. */
+/** Tracks which open connections have to be closed after a change. */
 function createConnections({ log, known, openConnections, refusals }: Parts, proxy: Enforcer) {
-  /** Takes memory for each record, so it is there only where something asks it. */
+  /** Takes memory for each record, so it exists only if open connections are closed. */
   const references = openConnections === 'close' ? createReferences(known.values()) : undefined
-  /** Edges and routes with connections that are to be closed. */
+  /** Edges and routes whose connections still have to be closed. */
   const unclosed = new Set<string>()
 
   function noteAffected({ changes, touched }: Plan): void {
@@ -104,7 +106,7 @@ function createConnections({ log, known, openConnections, refusals }: Parts, pro
     for (const target of references.affected(touched)) unclosed.add(target)
   }
 
-  /** Those that fail stay, and later changes need not wait for them. */
+  /** Targets that fail stay in the set. Later changes do not wait for them. */
   async function close(): Promise<void> {
     if (unclosed.size === 0) return
     try {
@@ -120,12 +122,11 @@ function createConnections({ log, known, openConnections, refusals }: Parts, pro
   return {
     noteAffected,
     close,
-    /** Those that still have some. */
     unclosed: (): ReadonlySet<string> => unclosed,
   }
 }
 
-/** Records that are not in force because others were first. */
+/** Refuses records whose key an older record already holds. */
 function createShadowing({ known, refusals }: Parts, proxy: Enforcer, inForce: ReturnType<typeof createInForce>) {
   function note({ key, generation }: EdgeRecord, entries: readonly Entry[]): void {
     const reason = entries.map(proxy.shadowed).find((found) => found !== undefined)
@@ -133,7 +134,7 @@ function createShadowing({ known, refusals }: Parts, proxy: Enforcer, inForce: R
     else if (refusals.records.get(key)?.reason !== reason) refusals.refuse({ key, generation, reason })
   }
 
-  /** What shadowed a record may be gone. */
+  /** The record that caused the shadowing may be gone. */
   function checkAgain(): void {
     for (const [key, { generation }] of refusals.records) {
       const record = known.get(key)

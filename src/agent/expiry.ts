@@ -10,25 +10,26 @@ import type { PolicyFiles } from './disk/policy_files.ts'
 
 type Parts = { log: Log; policyFiles: PolicyFiles; clock: Clock }
 
-/** What is in force of a policy with rules that expire. */
 type State = {
-  /** When to look again, in milliseconds. */
+  /** Time of the next check, in milliseconds. */
   next: number
-  /** Made here, because rules have expired since the record was sent. Missing: the files of the record. Null: refuse everyone. */
+  /**
+   * Files compiled here, because rules have expired since the record was sent. Missing: use the files of the record.
+   * Null: refuse everyone.
+   */
   files?: readonly string[] | null
-  /** Why what holds now cannot be told. */
+  /** Why the current rules could not be determined. */
   fault?: string
 }
 
 /**
- * Ends rules when they expire by this node's clock, with the control plane or without it: compiles what is left of the
- * policy into the same files that the control plane makes, so that its record changes nothing when it arrives. Where that
- * fails, an allow rule that may have expired must not let anyone in: the policy refuses everyone until it can be told again.
+ * Expires rules by this node's clock, with or without the control plane. It compiles the remaining rules into the same
+ * files that the control plane makes, so that the later record changes nothing. If that fails and an allow rule may have
+ * expired, the policy refuses everyone until the files can be compiled.
  */
 export function createExpiries({ log, policyFiles, clock }: Parts) {
   const states = new Map<RecordKey, State>()
 
-  /** Compiles the policy without the rules that have expired. */
   async function filesAt(now: number, list: DatedRules & { accountId: Uuid }): Promise<string[]> {
     const left = unexpired(list, now)
     const ranges = await compilePolicyInSlices(left.rules)
@@ -75,7 +76,7 @@ export function createExpiries({ log, policyFiles, clock }: Parts) {
   }
 
   return {
-    /** To be called when the files of the record are in place, and again when it is due. */
+    /** Call this once the files of the record are in place, and again when it is due. */
     async prepare(record: EdgeRecord, before?: EdgeRecord): Promise<void> {
       const { key, value, expiring } = record
       if (value === null || !isExpiringRules(expiring)) states.delete(key)
@@ -84,9 +85,7 @@ export function createExpiries({ log, policyFiles, clock }: Parts) {
         states.set(key, await stateOf(record, expiring, known))
       }
     },
-    /** As in `State`. */
     filesOf: (key: RecordKey): readonly string[] | null | undefined => states.get(key)?.files,
-    /** Policies that are not in force as they should be now. */
     due(): RecordKey[] {
       const now = clock()
       return [...states].filter(([, { next }]) => next <= now).map(([key]) => key)
@@ -95,12 +94,11 @@ export function createExpiries({ log, policyFiles, clock }: Parts) {
       const next = states.get(key)?.next
       return next !== undefined && next <= clock()
     },
-    /** All that were made here and are in use. */
     files: (): string[] => [...states.values()].flatMap(({ files }) => files ?? []),
   }
 }
 
-/** As the database has it: at the moment itself, a rule has expired. */
+/** Same comparison as in the database: a rule has expired at the exact moment. */
 const isLeft = ({ expiresAt = Number.POSITIVE_INFINITY }: DatedRule, now: number): boolean => expiresAt > now
 
 function unexpired({ rules, ruleIds }: DatedRules, now: number): DatedRules {

@@ -2,12 +2,12 @@ import { type EdgeRecord, kindOf, type RecordKey } from '../distribution/records
 import { type Entry, entriesOf } from './haproxy/maps/entries.ts'
 import { valueFor } from './plan.ts'
 
-/** What they become depends on more than the record: on the addresses of a name, on the file of a policy's rules. */
+/** Their entries depend on more than the record: on resolved addresses, or on the file of the policy's rules. */
 const isRemembered = (key: RecordKey): boolean => kindOf(key) === 'backend' || kindOf(key) === 'policy'
 
 /**
- * The entries of a record that are in force. They follow from the record before a change, except for those of backends and
- * policies, which are kept. Keeping all of them would take half as much memory again.
+ * The entries of a record that are in force. They are derived from the record, except those of backends and policies,
+ * which are stored. Storing all of them would take half as much memory again.
  */
 export function createInForce(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   const kept = new Map<RecordKey, Entry[]>()
@@ -19,7 +19,7 @@ export function createInForce(known: ReadonlyMap<RecordKey, EdgeRecord>) {
       try {
         return entriesOf(key, valueFor(key, record.value))
       } catch {
-        // A record of an earlier version, refused when the node started.
+        // The record comes from an earlier version and was refused when the node started.
         return []
       }
     },

@@ -11,24 +11,25 @@ import { difference, type Entry, entriesOf } from './haproxy/maps/entries.ts'
 import type { Released } from './intake/intake.ts'
 import type { Refused } from './intake/sealed_reader.ts'
 
-/** A record with the value that the proxy receives: its policy file is in place, its host name is resolved. */
+/** A record and the value for the proxy: its policy file is in place, its host name resolved. */
 export type Prepared = { record: EdgeRecord; value: unknown }
 
-/** What the proxy receives for any record but a backend, which has to be resolved: of a policy, which files it has. */
+/** The proxy's value for any record except a backend, which has to be resolved. For a policy, it names the files. */
 export const valueFor = (key: RecordKey, value: RecordValue, rules?: PolicyRecord): unknown =>
   kindOf(key) === 'policy' ? [(value as PolicyRecord).hash, ...(rules ? [rules.hash] : [])].join('.') : value
 
 export type Plan = {
-  /** Every record that can be applied, with what was known of it before, and all its entries. The proxy ignores those that are in force already. */
+  /**
+   * Every applicable record with its previous version and all its entries. The proxy ignores entries already in force.
+   */
   changes: { record: EdgeRecord; before: EdgeRecord | undefined; after: Entry[] }[]
   del: Entry[]
-  /** The records among them that change anything in the proxy. */
   touched: EdgeRecord[]
-  /** The others. What was in force of them stays. */
+  /** The other records. Their last good version stays in force. */
   refused: Refused[]
 }
 
-/** Computes the changes from what is in force and what was prepared. Pure: it reads, writes and reports nothing. */
+/** Computes the changes from what is in force and what was prepared. Pure: it has no side effects. */
 export function plan(
   prepared: Iterable<Prepared>,
   known: ReadonlyMap<RecordKey, EdgeRecord>,
@@ -51,8 +52,9 @@ export function plan(
 }
 
 /**
- * Records that have arrived or are unfinished, each once, and only if newer than the known one. What is live in a state that was
- * read whole counts even so: an old version may have been put back that says what the database says now, and was signed for.
+ * Records that have arrived or are unfinished, each once, and only if newer than the known one. A live record of a
+ * complete, signed read also replaces a newer one: an old version may have been put back that matches the database
+ * again.
  */
 export function newest(
   released: readonly Released[],
@@ -72,9 +74,9 @@ export function newest(
 }
 
 /**
- * With everything there is at hand, a record that is not live there was deleted, and the deletion did not arrive here: it is
- * missing, or is an old one that someone has put back. `unfinished` ones too: their file is gone with them, and the node would
- * wait for it forever.
+ * After a complete read, a record that is not live in it was deleted, and the deletion never arrived: it is missing, or
+ * someone has put back an old one. This includes `unfinished` records: their file is gone too, and the node would wait
+ * for it forever.
  */
 export function deletionsBy(
   released: readonly Released[],
@@ -93,7 +95,7 @@ export function deletionsBy(
     .map(({ key }) => ({ key, generation: whole.applied, value: null }))
 }
 
-/** What a node has or is about to have, each once. */
+/** Every live record that a node has or is about to have, each once. */
 export function* livingIn(
   known: ReadonlyMap<RecordKey, EdgeRecord>,
   unfinished: ReadonlyMap<RecordKey, EdgeRecord>,
@@ -114,8 +116,8 @@ export function positionAfter(reached: Position, released: readonly Released[]):
 }
 
 /**
- * Unfinished records must be read again after a restart, so the position in the bucket stays before them. `since`: how far
- * the node had come before the first of them arrived.
+ * Keeps the bucket position before unfinished records, which must be read again after a restart. `since`: how far the
+ * node had come before the first of them arrived.
  */
 export function heldBack(position: Position, arrivedAt: Position, since: number): Position {
   if (since === Number.POSITIVE_INFINITY) return arrivedAt

@@ -22,7 +22,7 @@ type Parts = {
   clock: Clock
 }
 
-/** Everything that a record needs before it can be planned: its policy file on disk, its host name looked up. */
+/** Prepares records for planning: writes policy files to disk and resolves host names. */
 export function createPreparation(parts: Parts, refusals: Refusals) {
   const { known, upstreams } = parts
   const policies = createPolicies(parts, refusals)
@@ -54,12 +54,11 @@ export function createPreparation(parts: Parts, refusals: Refusals) {
   return {
     unfinished: policies.unfinished,
     withoutRuleNames: policies.withoutRuleNames,
-    /** Policies with rules that have expired. */
     expired: policies.expired,
 
     /**
-     * Waits for the files of policies and the names of backends. The records come one by one when they are asked for, once:
-     * there may be a million of them. Those that cannot be prepared are left out.
+     * Waits for policy files and backend names, and yields each prepared record once, lazily: there may be a million.
+     * Leaves out records that cannot be prepared.
      */
     async prepare(records: Iterable<EdgeRecord>): Promise<Iterable<Prepared>> {
       const missing = new Set<RecordKey>()
@@ -81,11 +80,11 @@ export function createPreparation(parts: Parts, refusals: Refusals) {
 
 function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Refusals) {
   const unfinished = createUnfinished(log)
-  /** In force, but it cannot be said which of their rules decides: a piece of that file is missing. */
+  /** Policies in force without the file that names the deciding rule, because a piece of it is missing. */
   const withoutRuleNames = new Set<RecordKey>()
   const expiries = createExpiries({ log, policyFiles, clock })
 
-  /** Never keeps a policy from being enforced. */
+  /** A failure here never prevents the policy from being enforced. */
   async function prepareRules({ key, value, rules }: EdgeRecord): Promise<void> {
     withoutRuleNames.delete(key)
     if (value === null || !isPolicyRecord(rules)) return
@@ -100,7 +99,7 @@ function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Ref
     withoutRuleNames: withoutRuleNames as ReadonlySet<RecordKey>,
     expired: expiries.due,
 
-    /** Resolves to false when the file cannot be had: then the policy is refused, or kept for another try. */
+    /** Resolves to false if the file is unavailable. The policy is then refused, or kept for a retry. */
     async prepare(record: EdgeRecord): Promise<boolean> {
       const { key, generation, value } = record
       try {
@@ -120,14 +119,16 @@ function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Ref
         return false
       }
     },
-    /** The record in force, if rules of it have expired: they do so while a newer one waits for its file. */
+    /**
+     * The record in force, if some of its rules have expired. They expire even while a newer record waits for its file.
+     */
     async prepareExpired(key: RecordKey): Promise<EdgeRecord | undefined> {
       const inForce = known.get(key)
       if (!inForce || !expiries.isDue(key)) return undefined
       await expiries.prepare(inForce)
       return inForce
     },
-    /** Null when it must refuse everyone. */
+    /** Null if the policy must refuse everyone. */
     valueOf({ key, value, rules }: EdgeRecord): unknown {
       const files = expiries.filesOf(key)
       if (files === null) return null
@@ -138,7 +139,7 @@ function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Ref
         isPolicyRecord(rules) && !withoutRuleNames.has(key) ? rules : undefined,
       )
     },
-    /** Must not run while anything is prepared, or a file could be removed that was just found to be there. */
+    /** Must not run during a preparation, which could rely on a file that this removes. */
     sweep(): Promise<number> {
       const made = expiries.files().map((hash) => ({ hash }))
       return policyFiles.sweep([...policiesOf(known), ...policiesOf(unfinished.records), ...made])
@@ -147,8 +148,8 @@ function createPolicies({ log, known, policyFiles, clock }: Parts, refusals: Ref
 }
 
 /**
- * Believed, but without their file yet: a piece of the policy is missing, or the disk does not take it. Nothing after them
- * counts as applied.
+ * Verified records without their file: a piece of the policy is missing, or the disk cannot store it. No later
+ * generation counts as applied.
  */
 function createUnfinished(log: Log) {
   const records = new Map<RecordKey, EdgeRecord>()
@@ -159,7 +160,7 @@ function createUnfinished(log: Log) {
       records.delete(key)
       reasons.delete(key)
     },
-    /** Only what was sent is a reason to refuse it. Everything else may pass, and is tried again with the next step. */
+    /** A policy is refused only for its content. Any other error may pass, so the next step retries. */
     postpone(record: EdgeRecord, reason: string): void {
       const { key, generation } = record
       records.set(key, record)
@@ -170,7 +171,7 @@ function createUnfinished(log: Log) {
   }
 }
 
-/** With the files that say which rule decides, and which expire. */
+/** Includes the files that name the deciding rule and those of expiring rules. */
 function* policiesOf(records: ReadonlyMap<RecordKey, EdgeRecord>): Generator<PolicyRecord> {
   for (const { key, value, rules, expiring } of records.values()) {
     if (value === null || kindOf(key) !== 'policy') continue

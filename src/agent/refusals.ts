@@ -8,7 +8,7 @@ import { plainText } from '../kernel/text.ts'
 import type { LoggedRefusal } from './disk/record_lines.ts'
 import type { Refused } from './intake/sealed_reader.ts'
 
-/** Refusals of each kind that a report shows with their reasons: a report is sent every two seconds. */
+/** Limits the refusals of each kind with a reason in a report, which is sent every two seconds. */
 const shownOfEach = 20
 const maxReasonCharacters = 400
 const maxKeyCharacters = 200
@@ -16,21 +16,21 @@ const maxKeyCharacters = 200
 type Parts = {
   log: Log
   clock: Clock
-  /** What the log of this node has of them: what an earlier agent refused is not in force either. */
+  /** Refusals in this node's log: what an earlier agent refused is not in force either. */
   logged: ReadonlyMap<RecordKey, RecordRefusal>
   onChange: () => void
 }
 
 /**
- * What this node does not enforce although it was sent, and why: all of it, until something else is sent in its place. A
- * node says of no generation that it is applied while one of its records is here. Upstreams are apart, because anyone can
- * name a thousand that are not dialed, and none of them must hide a record that could not be applied. They are not logged:
- * they are checked again at every start.
+ * What this node received but does not enforce, and why, until a replacement arrives. The node reports no generation as
+ * applied while one of its records is here. Upstreams are separate, because a tenant can name a thousand that are not
+ * dialed, which must not hide a record that could not be applied. They are not logged: the agent checks them again at
+ * every start.
  */
 export function createRefusals({ log, clock, logged, onChange }: Parts) {
   const records = new Map<RecordKey, RecordRefusal>(logged)
   const upstreams = new Map<RecordKey, RecordRefusal>()
-  /** Refusals without a record: what the proxy rejected, messages that cannot be read. */
+  /** Refusals without a record: rejections by the proxy, and unreadable messages. */
   let others: RecordRefusal[] = []
   const pending = new Set<RecordKey>()
   let counts: RefusedCounts | undefined
@@ -39,7 +39,7 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
     counts = undefined
     onChange()
   }
-  /** The latest last. */
+  /** Moves the key to the end, so that the latest refusal is last. */
   function put(list: Map<RecordKey, RecordRefusal>, key: RecordKey, refusal: RecordRefusal): void {
     list.delete(key)
     list.set(key, refusal)
@@ -62,7 +62,7 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
       others = [...others.filter((other) => !isSame(other)), refusal].slice(-shownOfEach)
       changed()
     },
-    /** This generation of the record is in force now. */
+    /** This generation of the record is now in force. */
     accept(key: RecordKey, generation: number): void {
       const refused = records.get(key)
       if (!refused || (refused.generation ?? 0) > generation) return
@@ -71,7 +71,7 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
       changed()
     },
     upstreams: createUpstreamRefusals({ log, clock }, upstreams, put, changed),
-    /** What the log does not know yet. Call `done` when it does. */
+    /** Refusals that the log lacks. Call `done` after logging them. */
     toLog(): { refusals: LoggedRefusal[]; done: () => void } {
       const keys = [...pending]
       const now = new Map(keys.map((key) => [key, records.get(key)]))
@@ -83,7 +83,7 @@ export function createRefusals({ log, clock, logged, onChange }: Parts) {
       }
     },
     isBehind: (): boolean => pending.size > 0,
-    /** The latest of each kind. */
+    /** The latest refusals of each kind. */
     latest: (): RecordRefusal[] => [
       ...[...records.values(), ...others].slice(-shownOfEach),
       ...[...upstreams.values()].slice(-shownOfEach),
@@ -109,7 +109,7 @@ function createUpstreamRefusals(
       )
       put(upstreams, key, refusalOf({ key, generation, reason }, clock()))
     },
-    /** The upstream may be dialed after all. */
+    /** The upstream may be dialed again. */
     accepted(key: RecordKey): void {
       log.info({ key }, 'upstream is no longer refused')
       if (upstreams.delete(key)) changed()

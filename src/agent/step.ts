@@ -12,7 +12,7 @@ import type { Preparation } from './preparation.ts'
 import type { Refusals } from './refusals.ts'
 
 const sweepEveryMs = 10 * 60 * 1_000
-/** Rewriting hundreds of megabytes is too much for every second. */
+/** Too expensive for every second: the log may have hundreds of megabytes. */
 const compactAgainMs = 30_000
 
 type Parts = {
@@ -26,27 +26,27 @@ type Parts = {
   refusals: Refusals
 }
 
-/** Takes the node from one consistent state to the next: prepare, plan, own log, proxy. Knows how far it has come. */
+/** Takes the node from one consistent state to the next: prepare, plan, log, proxy. Tracks how far the node has come. */
 export function createStep(parts: Parts) {
   const { log, recordLog, preparation, enforcement, certificates, cellLimits, refusals } = parts
   const known = recordLog.records
   const withNewAddress = new Set<RecordKey>()
-  /** Certificates, and keys to them, that have changed and are not applied to the proxy yet. */
+  /** Changed certificates and keys that are not applied to the proxy yet. */
   const pendingCertificates = new Set<RecordKey>()
   let position = recordLog.position()
-  /** What is said to be in force: before certificates that are not. */
+  /** The position to report as in force, which stays before pending certificates and open connections. */
   let shown = position
-  /** Where the node would be if nothing were unfinished. */
+  /** The position that the node would have without unfinished records. */
   let reached = position
   const arrivals = createArrivals(known)
   const unenforced = createUnenforced(parts)
   const upkeep = createUpkeep(parts)
-  /** Were unfinished before a step that could not write the log: they are prepared, and known nowhere else. */
+  /** Unfinished before a step that failed to write the log. They are prepared, and stored nowhere else. */
   let notLogged: ReadonlyMap<RecordKey, EdgeRecord> = new Map()
   const [unfinishedSince, pendingSince, unclosedSince] = [createSince(), createSince(), createSince()]
 
   async function take(arrived: readonly Released[], signal: AbortSignal): Promise<void> {
-    // What comes after something that was not taken in leads past it, and would say that it is in force.
+    // Later records would advance the node past those that it did not take in, and so report them as in force.
     const released = arrivals.differs() ? [] : arrived
     const { applied: before } = reached
     await unenforced.enforce(signal)
@@ -54,10 +54,10 @@ export function createStep(parts: Parts) {
     const deletions = deletionsBy(released, known, notLogged)
     const arriving = newest([...released, { records: deletions, applied: 0 }], notLogged, known)
     const taken = arrivals.expect(released, arriving, before)
-    // Not even the rest of it: without a record that is missing, what it narrows would be open.
+    // Drops the whole arrival: if a record is missing, its restriction would be missing too.
     if (!taken) return
     if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
-    // Names that resolve differently now, rules that have expired: nothing for the log, something for the proxy.
+    // Backends whose names resolve differently now, and policies with expired rules, change the proxy but not the log.
     const stale = [...withNewAddress]
     const again = [...stale, ...preparation.withoutRuleNames, ...preparation.expired()]
     const planned = enforcement.plan(await preparation.prepare(withKnown(arriving, again, known)))
@@ -94,14 +94,14 @@ export function createStep(parts: Parts) {
       for (const part of untilDigest(released)) await take(part, signal)
     },
     upkeep,
-    /** These backends, or all, are to be resolved and checked again with the next step. */
+    /** The next step resolves and checks these backends, or all, again. */
     resolveAgain(keys: Iterable<RecordKey> = known.keys()): void {
       for (const key of keys) if (kindOf(key) === 'backend') withNewAddress.add(key)
     },
-    /** Something is left to do although nothing has arrived. */
+    /** True if work is left although nothing has arrived. */
     isDue: (): boolean =>
       notLogged.size > 0 || pendingCertificates.size > 0 || unenforced.isThere() || isPartDue(parts) || upkeep.isDue(),
-    /** Certificates are left that the next step can take on at once. */
+    /** True if the next step can apply more certificates immediately. */
     hasPendingCertificates: (): boolean => pendingCertificates.size > 0,
     addPendingCertificates(keys: Iterable<RecordKey>): void {
       for (const key of keys) pendingCertificates.add(key)
@@ -131,14 +131,17 @@ const isPartDue = ({ preparation, enforcement, refusals, certificates }: Parts):
 
 const isOfCertificates = (key: RecordKey): boolean => kindOf(key) === 'certificate' || kindOf(key) === 'recipient'
 
-/** Edges may have other names now, for which a file may be there already: it is served together with the edge. */
+/**
+ * An edge may have new names, and the operator's folder may already have a file for them, which is served together with
+ * the edge.
+ */
 async function noteEdges(certificates: Certificates, logged: readonly EdgeRecord[]): Promise<void> {
   const kinds = new Set(logged.map(({ key }) => kindOf(key)))
   for (const { key } of logged) if (isOfEdges(key) || kindOf(key) === 'route') certificates.edgeChanged(key)
   if (kinds.has('https') || kinds.has('mutual_tls')) await certificates.lookForFiles()
 }
 
-/** Those that arrive, and these of the known ones. */
+/** The arriving records, and these of the known ones. */
 function withKnown(
   arriving: ReadonlyMap<RecordKey, EdgeRecord>,
   again: readonly RecordKey[],
@@ -149,8 +152,9 @@ function withKnown(
 }
 
 /**
- * How far the node had come before the first of those arrived that are not in force yet; infinite without any. Their own
- * generations would say too much: several changes of one thing come as one record, under the generation of the last.
+ * How far the node had come before the first record arrived that is not in force yet; infinite if there is none. The
+ * records' own generations would be too high: several changes of one resource arrive as one record with the generation
+ * of the last.
  */
 function createSince() {
   const reachedBefore = new Map<string, number>()
@@ -166,7 +170,7 @@ function createSince() {
     for (const key of reachedBefore.keys()) if (!waiting.has(key)) reachedBefore.delete(key)
   }
   return {
-    /** The others are remembered: until the log is written, one of them may have to wait again. */
+    /** Does not forget the other records: until the log is written, one of them may have to wait again. */
     least,
     forgetOthers: (waiting: Iterable<string>) => forgetOthers(new Set(waiting)),
     only(waiting: ReadonlySet<string>, reached: number): number {
@@ -178,7 +182,7 @@ function createSince() {
 
 type UpkeepParts = Pick<Parts, 'log' | 'clock' | 'recordLog' | 'preparation'>
 
-/** What is done between two steps: nothing waits for it, and a failure loses nothing. */
+/** Maintenance between two steps. Nothing waits for it, and a failure loses nothing. */
 function createUpkeep({ log, clock, recordLog, preparation }: UpkeepParts) {
   let sweepAt = clock() + sweepEveryMs
   let compactAt = 0
@@ -190,7 +194,7 @@ function createUpkeep({ log, clock, recordLog, preparation }: UpkeepParts) {
         .compact()
         .catch((err) => log.warn({ err }, 'cannot shorten records.log; it stays as it is, retrying in half a minute'))
     },
-    /** Never during a step, or a policy could be prepared from a file that is being removed. */
+    /** Never runs during a step, which could prepare a policy from a file that this removes. */
     async sweepIfDue(): Promise<void> {
       if (clock() < sweepAt) return
       sweepAt = clock() + sweepEveryMs
@@ -201,7 +205,7 @@ function createUpkeep({ log, clock, recordLog, preparation }: UpkeepParts) {
   }
 }
 
-/** With what was refused up to there, so that no later agent believes that it is in force. */
+/** Includes all refusals up to this position, so that no later agent takes a refused record as in force. */
 async function append(
   recordLog: RecordLog,
   refusals: Refusals,
@@ -213,10 +217,13 @@ async function append(
   done()
 }
 
-/** In the log and not in the proxy yet. It has to get there before anything else is planned: the log says it is known. */
+/**
+ * Plans that are in the log but not in the proxy. They must reach the proxy before the next plan, because the log
+ * already counts them as known.
+ */
 function createUnenforced({ enforcement, certificates }: Pick<Parts, 'enforcement' | 'certificates'>) {
   let waiting: { plan: Plan; ready: boolean } | undefined
-  /** HTTPS edges of which the proxy does not know yet what they ask clients for. It has to, before its maps say anything new. */
+  /** HTTPS edges whose mutual TLS settings the proxy lacks. It must have them before its maps change. */
   const edges = new Set<RecordKey>()
   return {
     add(plan: Plan, ready: boolean, logged: readonly EdgeRecord[]): void {

@@ -2,8 +2,8 @@ import type { Log } from '../kernel/log.ts'
 import { type Timing, wait } from '../kernel/timing.ts'
 
 /**
- * One step at a time: what arrives while one runs goes into the next. A step that fails, as on a full disk, gets the same
- * again a second later: what was dropped here would be missing without a trace.
+ * Runs one step at a time; arrivals during a step go into the next one. A failed step, for example on a full disk, is
+ * repeated a second later with the same input, because dropped input would go missing unnoticed.
  */
 export function createWorker<Item>(
   { log, timing, retryMs }: { log: Log; timing: Timing; retryMs: number },
@@ -48,7 +48,7 @@ export function createWorker<Item>(
       waiting.push(...items)
       soon()
     },
-    /** What waits counts as never received, and so does what the current step has, if that fails. */
+    /** Waiting input counts as never received, and so does the current step's if it fails. */
     drop(): void {
       waiting.length = 0
       drops++

@@ -10,7 +10,7 @@ export type AccessLogOptions = {
   readonly isTruncated: boolean
 }
 
-/** Writes requests to all sinks. Each has a buffer of its own, so that a slow one does not hold up the others. */
+/** Writes requests to all sinks. Each sink has its own buffer, so that a slow one does not delay the others. */
 export function createAccessLog(sinks: readonly Sink[], { sample, isTruncated }: AccessLogOptions, log: Log) {
   const destinations = sinks.map((sink) => createDestination(sink, log))
   return {
@@ -32,6 +32,6 @@ export function createAccessLog(sinks: readonly Sink[], { sample, isTruncated }:
   }
 }
 
-/** By the random end of the id, so that all who know it decide the same. */
+/** Uses the random end of the id, so that every process with the same sample makes the same choice. */
 const isSampled = (id: string, sample: number): boolean =>
   sample >= 1 || Number.parseInt(id.slice(-8), 16) < sample * 2 ** 32

@@ -1,13 +1,13 @@
 /**
- * Lines that wait to be written, up to a limit. Once it is half full, no account may hold more than a quarter of it, so an
- * account that floods the log loses lines before others do. Lines that do not fit are counted.
+ * A bounded buffer of lines to write. Once it is half full, no account may hold more than a quarter of it, so an account
+ * that floods the log loses its own lines first. Counts the lines that it drops.
  */
 export function createLineBuffer(limit: number) {
   let waiting: { account: string; line: string }[] = []
   const heldBy = new Map<string, number>()
   let dropped = 0
   return {
-    /** False when it was dropped. */
+    /** False if the line was dropped. */
     add(account: string, line: string): boolean {
       const held = heldBy.get(account) ?? 0
       if (waiting.length >= limit || (waiting.length >= limit / 2 && held >= limit / 4)) {
@@ -28,7 +28,7 @@ export function createLineBuffer(limit: number) {
       }
       return taken.map(({ line }) => line)
     },
-    /** For what was taken, and could not be delivered. */
+    /** Counts lines that were taken but could not be delivered. */
     lost(count: number): void {
       dropped += count
     },

@@ -3,22 +3,22 @@ import type { Log } from '../../kernel/log.ts'
 import { createLineBuffer } from './buffer.ts'
 import { createDropNotice } from './drop_notice.ts'
 
-/** Where lines go. `write` rejects when they could not be delivered; the same lines are then given to it again. */
+/** `write` rejects if the lines could not be delivered. The caller then retries with the same lines. */
 export type Sink = {
   readonly name: string
-  /** How many lines it takes at a time. */
+  /** Maximum lines per write. */
   readonly batch: number
   write: (lines: readonly string[]) => Promise<void>
   close: () => Promise<void>
 }
-/** Trying again would not help, as with lines that the receiver refuses. */
+/** A retry would not help, for example because the receiver rejects the lines. */
 export class Undeliverable extends Error {}
 
 const maxWaiting = 20_000
 const retryMs = { first: 250, most: 10_000 }
 const lastWordsMs = 3_000
 
-/** Writes lines one batch after the other. Adding a line never waits: lines that do not fit are dropped. */
+/** Writes lines in batches, one at a time. Adding a line never blocks: lines beyond the limit are dropped. */
 export function createDestination(sink: Sink, log: Log) {
   const buffer = createLineBuffer(maxWaiting)
   const notice = createDropNotice(log, 'access log lines', { destination: sink.name })
@@ -65,7 +65,7 @@ export function createDestination(sink: Sink, log: Log) {
       soon()
     },
     counts: () => ({ written, dropped: buffer.dropped() }),
-    /** What waits is still written, if that does not take long. */
+    /** Flushes the buffer for at most `lastWordsMs`. */
     async close(): Promise<void> {
       const late = setTimeout(lastWordsMs, undefined, { signal: stopping.signal }).then(
         () => stopping.abort(),

@@ -2,7 +2,7 @@ import type { Log } from '../../kernel/log.ts'
 
 const quietMs = 5_000
 
-/** Says when something begins to be dropped, and when that has ended and how much it was; not for each of them. */
+/** Logs when dropping starts, and the total once it has stopped, instead of one line for each drop. */
 export function createDropNotice(log: Log, what: string, fields: object = {}) {
   let count = 0
   let lastAt = 0

@@ -2,7 +2,7 @@ import type { EdgeRequest } from '../../distribution/requests.ts'
 import { formatAddress, parseAddress } from '../../kernel/ip/address.ts'
 
 export type LoggedRequest = EdgeRequest & {
-  /** Of HAProxy's process, which counts the lines that it writes. */
+  /** The process id of HAProxy, which numbers the lines that it writes. */
   readonly process: number
   readonly sequence: number
 }
@@ -10,7 +10,7 @@ export type FieldValue = string | number
 export type Field = {
   readonly name: string
   readonly meaning: string
-  /** Null or undefined: the line does not have it. */
+  /** Null or undefined omits the field from the line. */
   readonly of: (request: LoggedRequest) => FieldValue | null | undefined
 }
 
@@ -21,9 +21,9 @@ const upstream = (request: LoggedRequest, part: 1 | 2) =>
   request.upstream && upstreamPattern.exec(request.upstream)?.[part]
 
 /**
- * What a line of the access log has, in this order. Names are those of the OpenTelemetry semantic conventions where they
- * have one, and begin with `gatehouse.` where not. docs/guides/access-log.md has the same table. Nothing in here is a header, a body or
- * a query.
+ * The fields of an access log line, in order. Names follow the OpenTelemetry semantic conventions where these define
+ * one, and start with `gatehouse.` otherwise. docs/guides/access-log.md has the same table. No field holds a header, a
+ * body or a query.
  */
 export const accessLogFields: readonly Field[] = [
   field('timestamp', 'when the request or connection arrived, RFC 3339 in UTC', ({ at }) => at),
@@ -105,7 +105,7 @@ export function recordOf(request: LoggedRequest): LogRecord {
   return record
 }
 
-/** The network of a household or office instead of the address: /24, or /48 of IPv6. */
+/** Replaces an address by the network of its household or office: /24, or /48 for IPv6. */
 export function truncated(source: string): string {
   if (!source.includes(':')) return source.replace(/\d+$/, '0')
   const address = parseAddress(`${expanded(source).slice(0, 3).join(':')}::`)

@@ -3,7 +3,9 @@ import type { Sink } from './destination.ts'
 
 export type Rotation = { readonly maxBytes: number; readonly files: number }
 
-/** `path`, and up to `files - 1` older ones as `path.1`, `path.2` and so on, of at most `maxBytes` each. */
+/**
+ * Writes to `path` and keeps up to `files - 1` rotated files, `path.1`, `path.2` and so on, of at most `maxBytes` each.
+ */
 export function fileSink(path: string, { maxBytes, files: count }: Rotation, disk: Files = diskFiles): Sink {
   let handle: OpenFile | undefined
   let size = 0
@@ -35,7 +37,7 @@ export function fileSink(path: string, { maxBytes, files: count }: Rotation, dis
         await file.write(bytes)
         size += bytes.length
       } catch (error) {
-        // A full disk may have taken a part of it: the next try must begin with a line of its own.
+        // A full disk may have stored part of the line; without this, the retry would continue on the same line.
         await file.truncate(size).catch(() => {})
         await file.close().catch(() => {})
         handle = undefined

@@ -2,7 +2,7 @@ import { type Sink, Undeliverable } from './destination.ts'
 import type { FieldValue, LogRecord } from './fields.ts'
 
 const timeoutMs = 10_000
-/** Of OpenTelemetry's severities. */
+/** An OpenTelemetry severity. */
 const info = { severityNumber: 9, severityText: 'INFO' }
 
 /** The protocol's JSON form: https://opentelemetry.io/docs/specs/otlp/#otlphttp. */

@@ -1,6 +1,6 @@
 import type { Sink } from './destination.ts'
 
-/** Resolves when the reader has taken the lines, so that a slow reader costs lines and not memory. */
+/** Resolves when the reader has taken the lines, so that a slow reader causes drops instead of memory growth. */
 export const stdoutSink = (stream: NodeJS.WritableStream = process.stdout): Sink => ({
   name: 'stdout',
   batch: 200,

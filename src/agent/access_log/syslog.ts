@@ -4,18 +4,18 @@ import { connect, isIP, type Socket } from 'node:net'
 import type { Sink } from './destination.ts'
 
 const timeoutMs = 5_000
-/** local0, informational. */
+/** Facility local0, severity informational. */
 const priority = 16 * 8 + 6
-/** What RFC 5426 asks receivers to take at least for, and most do. */
+/** RFC 5426 recommends that receivers accept at least this much, and most do. */
 const maxDatagramBytes = 8_192
 
-/** RFC 5424, with the line as the message: it is JSON, in which there are no control characters. */
+/** RFC 5424 with the line as its message. The line is JSON, so it contains no control characters. */
 function syslogMessage(line: string, node: string): Buffer {
   const at = /"timestamp":"([^"]+)"/.exec(line)?.[1] ?? '-'
   return Buffer.from(`<${priority}>1 ${at} ${node} gatehouse-edge - access - ${line}`)
 }
 
-/** RFC 5426. Datagrams are not acknowledged. */
+/** RFC 5426. UDP does not acknowledge datagrams. */
 export function syslogOverUdp(host: string, port: number, node: string): Sink {
   const socket = createSocket(isIP(host) === 6 ? 'udp6' : 'udp4')
   socket.on('error', () => {})
@@ -36,7 +36,10 @@ export function syslogOverUdp(host: string, port: number, node: string): Sink {
   }
 }
 
-/** RFC 6587, each message with its length before it. What is under way when a connection breaks is sent again. */
+/**
+ * RFC 6587 with octet counting: each message follows its length. Messages in flight are sent again after the connection
+ * breaks.
+ */
 export function syslogOverTcp(host: string, port: number, node: string): Sink {
   let socket: Socket | undefined
 

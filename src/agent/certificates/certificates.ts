@@ -25,14 +25,14 @@ type Parts = {
   names: NameServer
   refusals: Pick<Refusals, 'refuse' | 'accept'>
 }
-/** HAProxy needs some milliseconds for each. */
+/** HAProxy takes some milliseconds for each name. */
 const namesAtOnce = 50
 
 /**
- * Which certificate stands for which name, from the records: compared again whenever one of them changes, so that it does
- * not matter in which order a certificate and the key that decrypts it arrive.
+ * Chooses the certificate for each name from the records. It decides again whenever a record changes, so a certificate
+ * and the key that decrypts it may arrive in any order.
  *
- * Only the names in the record count, which are the account's own; what else a certificate claims to be for is not looked at.
+ * Only the names in the record count, because the account holds these. The names inside the certificate are ignored.
  */
 export function createCertificates(parts: Parts) {
   const { known, names } = parts
@@ -51,15 +51,15 @@ export function createCertificates(parts: Parts) {
   }
 
   /**
-   * Takes the certificates it has applied out of `pending`, in batches: a change that denies an address must not wait
-   * until ten thousand certificates are loaded.
+   * Applies certificates in batches and removes them from `pending`: a change that denies an address must not wait until
+   * ten thousand certificates are loaded.
    */
   async function apply(pending: Set<RecordKey>): Promise<void> {
     const before = taken
     taken = names.taken()
     const holders = [...changedNames(before, taken)].map(claims.holder)
     for (const holder of holders) if (holder) pending.add(holder.key)
-    // Served from the operator's files, perhaps, with other lines than theirs.
+    // These names may use the operator's files, with crt-list lines of their own.
     if (before !== taken && !mutual.isEmpty()) await serve(new Set(mutual.names()))
     for (const key of pending) if (kindOf(key) === 'recipient') for (const each of waiting.keys()) pending.add(each)
     const { applied, touched } = batchOf(pending, claim)
@@ -73,7 +73,7 @@ export function createCertificates(parts: Parts) {
   }
 
   /**
-   * What names ask of clients, before the maps say so: a client that reaches a name with authorities in the maps has been asked for
+   * Must run before the maps change: once the maps list authorities for a name, HAProxy must already ask its clients for
    * a certificate of these.
    */
   async function applyEdges(keys: Iterable<RecordKey>): Promise<void> {
@@ -87,11 +87,11 @@ export function createCertificates(parts: Parts) {
   return {
     apply,
     applyEdges,
-    /** The operator's files have other names now. */
+    /** True if the operator's files have changed. */
     isDue: (): boolean => names.taken() !== taken,
     /**
-     * When the node starts: what the proxy serves from its disk becomes what the records say. Resolves to the certificates
-     * that it does not serve yet, which are left to be applied.
+     * Runs when the node starts, and makes the certificates that the proxy has loaded from its disk match the records.
+     * Resolves to the certificates that the proxy does not serve yet; the caller applies these later.
      */
     async load(): Promise<RecordKey[]> {
       taken = names.taken()
@@ -107,7 +107,7 @@ export function createCertificates(parts: Parts) {
       return missing
     },
     state: () => ({ ...countsOf(names, waiting.size), ...uncovered.state() }),
-    /** An HTTPS edge or a route has changed, and names may be others or of another account. */
+    /** Call this when an HTTPS edge or a route changes: its names or their account may have changed. */
     edgeChanged: uncovered.note,
     lookForFiles: names.lookForFiles,
   }
@@ -139,7 +139,7 @@ async function serveNames(touched: ReadonlySet<string>, { note, ...parts }: Serv
   }
 }
 
-/** Certificates that could not be decrypted or used when last looked at, and why. */
+/** Certificates that could not be decrypted or used at the last attempt, and why. */
 function createNotes({ known, refusals }: Pick<Parts, 'known' | 'refusals'>) {
   const waiting = new Map<RecordKey, string>()
   function note(key: RecordKey, fault: string | undefined): void {
@@ -159,7 +159,10 @@ type Served = {
   names: Pick<NameServer, 'served'>
   taken: ReadonlyMap<string, string>
 }
-/** A name without a certificate of its own is served with that of a wildcard when it asks clients for something else. */
+/**
+ * Adds names without a certificate of their own that ask clients for something else than their wildcard does: these are
+ * served with the wildcard's certificate.
+ */
 function dependentsOf(touched: ReadonlySet<string>, { mutual, claims, names, taken }: Served): Set<string> {
   const all = new Set(touched)
   if (mutual.isEmpty()) return all
@@ -182,18 +185,18 @@ function countsOf(names: NameServer, waiting: number): CertificateCounts {
   }
 }
 
-/** Names that the operator has a file for since the last time, or no longer has. */
+/** Names that the operator's files have gained or lost since the last call. */
 function changedNames(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): Set<string> {
   return before === after ? new Set() : new Set(before.keys()).symmetricDifference(new Set(after.keys()))
 }
 
-/** The records of an HTTPS edge itself, not of its routes. */
+/** True for records of an HTTPS edge itself; false for its routes. */
 export const isOfEdges = (key: RecordKey): boolean => kindOf(key) === 'https' || kindOf(key) === 'mutual_tls'
 
 const wildcardOf = (name: string): string => (name.startsWith('*.') ? '' : `*${name.slice(name.indexOf('.'))}`)
 
 type OfOperator = { names: NameServer; mutual: MutualEdges; taken: ReadonlyMap<string, string> }
-/** By file: those that names which ask clients for certificates need. */
+/** The operator's files, by file name, for the touched names that ask clients for certificates. */
 async function operatorsPem(touched: Iterable<string>, { names, mutual, taken }: OfOperator) {
   const found = new Map<string, string>()
   for (const name of touched) {
@@ -210,7 +213,10 @@ type Deciding = Parts & {
   mutual: MutualEdges
   ofOperator: ReadonlyMap<string, string>
 }
-/** What is served for each of these names, and what is wrong with the certificates that claim them, if anything is. */
+/**
+ * Decides which certificate to serve for each of these names, and collects the faults of the certificates that claim
+ * them.
+ */
 function decide(touched: ReadonlySet<string>, { claims, taken, mutual, ofOperator, names, ...parts }: Deciding) {
   const keys = deliveryKeys(parts)
   const served = names.served()
@@ -225,7 +231,7 @@ function decide(touched: ReadonlySet<string>, { claims, taken, mutual, ofOperato
     return found
   }
 
-  /** What a client would get if nothing were asked of it. */
+  /** The certificate that the name would use without mutual TLS. */
   function sourceFor(name: string): Omit<ServedName, 'name'> | undefined {
     for (const each of [name, wildcardOf(name)]) {
       const file = taken.get(each)
@@ -261,7 +267,8 @@ function decide(touched: ReadonlySet<string>, { claims, taken, mutual, ofOperato
       if (served.has(name)) del.push(name)
     } else if (holder && found && 'pem' in found)
       set.push({ name, certificate: idOf(holder.key), except: holder.value.except ?? [], pem: found.pem })
-    // What another certificate was served with must not outlive that one's right to the name, nor what was asked of clients.
+    // Stops serving a certificate that has lost its right to the name, or a line that still asks clients for a
+    // certificate.
     else if (
       served.has(name) &&
       (served.get(name)?.asks || served.get(name)?.certificate !== (holder && idOf(holder.key)))
@@ -276,7 +283,7 @@ export const notAccepted =
 
 type Keys = ReadonlyMap<string, DeliveryKey | string>
 
-/** The keys that were sent to this node, by id; a text says why one cannot be used. */
+/** The delivery keys that this node has received, by id. A string value says why a key cannot be used. */
 function deliveryKeys({ known, node, nodeKey }: Pick<Parts, 'known' | 'node' | 'nodeKey'>): Keys {
   const found = new Map<string, DeliveryKey | string>()
   for (const { key, value } of known.values()) {

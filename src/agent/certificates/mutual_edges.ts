@@ -9,11 +9,14 @@ import { mutualTlsDigest } from '../haproxy/maps/name_entries.ts'
 import { createNameClaims } from './name_claims.ts'
 import type { AskedOfClients } from './name_server.ts'
 
-/** Which names ask clients for certificates, from the records of HTTPS edges. */
+/** Tracks which names ask clients for certificates, from the records of HTTPS edges. */
 export function createMutualEdges(known: ReadonlyMap<RecordKey, EdgeRecord>) {
-  /** Wildcards included. */
+  /** Includes wildcards. */
   const asking = createNameClaims<MutualTlsRecord>(known, hostsIn)
-  /** Exact names of edges that ask for nothing, known only while a wildcard asks: they are exempt from it. */
+  /**
+   * Exact names of edges that ask for nothing, which exempts them from an asking wildcard. Counted only while a wildcard
+   * asks.
+   */
   let exempt: Map<string, number> | undefined
 
   const isWildcardAsking = (): boolean => asking.names().some((name) => name.startsWith('*.'))
@@ -33,18 +36,18 @@ export function createMutualEdges(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   }
 
   return {
-    /** Takes in a record as it is now. Returns the names that it has, or had; none while no edge asks for certificates. */
+    /** Reads the current record. Returns the affected names, or none while no edge asks for certificates. */
     update(key: RecordKey): Set<string> {
       const isAsking = kindOf(key) === 'mutual_tls'
       if (!isAsking && asking.isEmpty()) return new Set()
-      // An edge changes seldom, and a wildcard asks seldom.
+      // Counted again on demand: edges change seldom, and wildcards seldom ask.
       exempt = undefined
       if (isAsking) return asking.update(key)
       const value = known.get(key)?.value as HttpsRecord | null | undefined
       return new Set(value ? hostsIn(value) : [])
     },
 
-    /** What clients of a name are asked for, as the proxy looks it up: an exact name first, then the closest wildcard. */
+    /** Finds the settings of a name in HAProxy's order: the exact name first, then the closest wildcard. */
     find(name: string): AskedOfClients | undefined {
       if (asking.isEmpty()) return undefined
       const exact = askedBy(name)

@@ -2,17 +2,17 @@ import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
 
 export type Claim<Value> = { key: RecordKey; generation: number; value: Value }
 
-/** Which records of a kind claim which names. */
+/** Tracks which records of a kind claim which names. */
 export function createNameClaims<Value>(
   known: ReadonlyMap<RecordKey, EdgeRecord>,
   namesIn: (value: Value) => readonly string[],
 ) {
-  /** By name: the records that claim it. Nearly always one. */
+  /** The claiming records by name. A name nearly always has one. */
   const claims = new Map<string, Set<RecordKey>>()
   const namesOf = new Map<RecordKey, readonly string[]>()
 
   return {
-    /** Takes in a record as it is now. Returns the names that it claims, or did. */
+    /** Reads the current record. Returns its present and former names. */
     update(key: RecordKey): Set<string> {
       const before = namesOf.get(key) ?? []
       const value = known.get(key)?.value as Value | null | undefined
@@ -31,7 +31,7 @@ export function createNameClaims<Value>(
     isEmpty: (): boolean => claims.size === 0,
     of: (key: RecordKey): readonly string[] => namesOf.get(key) ?? [],
 
-    /** Two claim one name while it moves from one to the other: the later record knows better. */
+    /** Two records claim a name while it moves from one to the other. The one with the higher generation wins. */
     holder(name: string): Claim<Value> | undefined {
       let holder: Claim<Value> | undefined
       for (const key of claims.get(name) ?? []) {

@@ -1,12 +1,12 @@
 import type { MutualTlsMode } from '../../kernel/edge/mutual_tls.ts'
 
-/** What the proxy serves for one name. `except`: names under a wildcard that are not the account's. */
+/** What the proxy serves for one name. `except` lists names under a wildcard that belong to other accounts. */
 export type ServedName = {
   readonly name: string
   readonly certificate: string
   readonly except: readonly string[]
   readonly pem: string
-  /** Clients are asked for a certificate of these authorities. */
+  /** Authorities of which clients must present a certificate. */
   readonly asks?: AskedOfClients | undefined
 }
 export type AskedOfClients = {
@@ -15,20 +15,23 @@ export type AskedOfClients = {
   /** The digest of both; see mutualTlsDigest. */
   readonly settings: string
 }
-/** How names get their certificates in a proxy. For a name it rejects, it gives the reason and keeps the certificate it had. */
+/**
+ * Loads certificates into a proxy, by name. If `serve` fails for a name, it returns the reason and the name keeps its
+ * previous certificate.
+ */
 export type NameServer = {
-  /** By name: the file of the operator's that has it. Another map whenever that changes. */
+  /** The operator's file for each name. A new map object after every change. */
   readonly taken: () => ReadonlyMap<string, string>
-  /** By name: the certificate that is served now, also after a restart. */
+  /** The certificate in use for each name, even after a restart. */
   readonly served: () => ReadonlyMap<
     string,
     { certificate: string; notAfter: number; except: readonly string[]; asks?: { settings: string } | undefined }
   >
-  /** What is in a file of the operator's. Undefined when it is gone. */
+  /** Content of an operator's file; undefined if the file is gone. */
   readonly takenPem: (file: string) => Promise<string | undefined>
-  /** Takes in the operator's files as they are now. */
+  /** Rereads the operator's folder. */
   readonly lookForFiles: () => Promise<void>
-  /** When the first of the operator's files expires; infinite without any. */
+  /** Earliest expiry among the operator's files; infinite if there are none. */
   readonly takenUntil: () => number
   readonly serve: (change: {
     set: readonly ServedName[]

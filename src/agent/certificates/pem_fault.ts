@@ -1,6 +1,9 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 
-/** Why HAProxy would not start with a file of certificate, chain and key. Without what OpenSSL says: that may repeat the file. */
+/**
+ * Says why HAProxy would not start with this file of certificate, chain and key. Omits OpenSSL's message, which may
+ * quote the file.
+ */
 export function pemFault(pem: string): string | undefined {
   try {
     if (!new X509Certificate(pem).checkPrivateKey(createPrivateKey(pem)))

@@ -10,11 +10,11 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Uncovered } from '../../kernel/edge/edge_nodes.ts'
 import type { NameServer } from './name_server.ts'
 
-/** A pass over all names of a large node takes a while, and a burst of changes should not repeat it for each. */
+/** Limits how often a burst of changes scans the names of a large node. */
 const lookAgainMs = 2_000
 const maxShown = 20
 
-/** Bytes that a report has for names: it is sent every two seconds, and is one message with everything else in it. */
+/** Size limit for names in a report, which is a single message that the node sends every two seconds. */
 const maxReportedBytes = 16 * 1024
 
 export type UncoveredNames = {
@@ -24,7 +24,7 @@ export type UncoveredNames = {
 }
 
 /**
- * Names of HTTPS edges for which the node has no certificate, neither of an account nor in the operator's folder. Clients of
+ * HTTPS edge names without a certificate on this node, neither from an account nor in the operator's folder. Clients of
  * these names get a TLS alert.
  */
 export function createUncoveredNames(
@@ -33,7 +33,10 @@ export function createUncoveredNames(
   clock: Clock,
 ) {
   const hosts = new Map<RecordKey, readonly string[]>()
-  /** By HTTPS edge. Its own record does not name the account; those of its routes do, and without one it serves nothing. */
+  /**
+   * The account of each HTTPS edge. The edge's own record does not name it; the records of its routes do. An edge
+   * without routes serves nothing.
+   */
   const accounts = new Map<RecordKey, string>()
   let isCurrent = false
   let lookedAt = Number.NEGATIVE_INFINITY
@@ -73,11 +76,11 @@ export function createUncoveredNames(
   }
 
   return {
-    /** What is served for names has changed. */
+    /** Call this when the set of served names changes. */
     servedChanged(): void {
       isCurrent = false
     },
-    /** An HTTPS edge has changed and may have other names, or one of its routes has. */
+    /** Call this when an HTTPS edge changes, whose names may be new, or when one of its routes changes. */
     note(key: RecordKey): void {
       if (kindOf(key) === 'route') noteRoute(known.get(key)?.value as RouteRecord | null | undefined)
       else noteEdge(key)
@@ -95,8 +98,8 @@ export function createUncoveredNames(
 }
 
 /**
- * As many names as there is room for, one of each account in turn, so that an account with thousands does not hide those of
- * others. Every account comes with its count before any comes with a name.
+ * Lists as many names as fit, taking accounts in turn, so that an account with thousands of names does not hide the
+ * others. The counts of all accounts come before any name.
  */
 function byAccount(missing: ReadonlyMap<string, string>): Uncovered {
   const names = Map.groupBy(missing.keys(), (name) => missing.get(name) ?? '')

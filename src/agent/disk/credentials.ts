@@ -8,7 +8,7 @@ import { type Files, writeAtomically } from './files.ts'
 
 export type Credentials = {
   readonly current: () => NatsCredentials
-  /** Asks the control plane for a new JWT every day, until the signal is aborted. */
+  /** Asks the control plane for a new JWT every day until the signal aborts. */
   readonly keepRenewed: (nats: NatsConnection, signal: AbortSignal) => Promise<void>
 }
 
@@ -18,13 +18,13 @@ const renewAfterMs = 24 * 60 * 60 * 1_000
 const checkEveryMs = 60 * 60 * 1_000
 const retryAfterMs = 5 * 60 * 1_000
 
-/** What the node got when it joined. The message of what it throws is for the operator. */
+/** Opens the credentials that the node received when it joined. Error messages address the operator. */
 export async function openCredentials({ file, node, files, timing, log }: Parts): Promise<Credentials> {
   const text = (await files.read(file))?.toString()
   if (text === undefined) throw new Error(`${file} is not there. Run 'gatehouse edge join' on this node`)
   let current = readCredentialsOf(file, text)
 
-  /** Covers a wrong clock of this node too: the JWT then seems to be from the future. */
+  /** A negative age means that this node's clock is wrong: the JWT seems to be from the future. */
   function isDue(): boolean {
     const age = timing.now() - (issuedAt(current) ?? 0)
     return age < 0 || age > renewAfterMs
@@ -36,7 +36,7 @@ export async function openCredentials({ file, node, files, timing, log }: Parts)
     const renewed = { jwt, seed: current.seed }
     await writeAtomically(files, file, [credentialsText(renewed)], 0o600)
     current = renewed
-    // The connection stays: when the JWT that it was opened with expires, NATS closes it, and the client is back with this one.
+    // The connection stays open. NATS closes it when its old JWT expires, and the client then reconnects with this one.
     log.info({}, 'renewed the NATS credentials')
   }
 

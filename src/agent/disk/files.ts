@@ -2,28 +2,28 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-/** A file that is being written. A write that fails may have written a part. */
+/** An open file. A failed write may have stored part of its data. */
 export type OpenFile = {
   write: (part: string | Buffer) => Promise<void>
-  /** On disk when it resolves. */
+  /** Resolves once the data is on disk. */
   sync: () => Promise<void>
   truncate: (length: number) => Promise<void>
   close: () => Promise<void>
 }
 
-/** All that the agent does with its disk. Passed in, so that a test can make each operation fail. */
+/** All disk operations of the agent, passed in so that a test can make each one fail. */
 export type Files = {
-  /** Every write goes to the end of the file. `empty`: what it held before is gone. */
+  /** Every write appends. `empty` truncates the file first. */
   open: (file: string, how: 'empty' | 'append', mode?: number) => Promise<OpenFile>
   rename: (from: string, to: string) => Promise<void>
-  /** A rename is on disk only when its folder is. */
+  /** A rename is durable only once its folder is synced. */
   syncFolder: (folder: string) => Promise<void>
   makeFolder: (folder: string, mode?: number) => Promise<void>
-  /** Resolves even if there is no such file. */
+  /** Succeeds if the file does not exist. */
   remove: (file: string) => Promise<void>
-  /** Undefined when there is no such file. */
+  /** Undefined if the file does not exist. */
   read: (file: string) => Promise<Buffer | undefined>
-  /** Yields nothing when there is no such file. */
+  /** Yields nothing if the file does not exist. */
   readPieces: (file: string, pieceBytes: number) => AsyncIterable<Buffer>
   size: (file: string) => Promise<number | undefined>
   list: (folder: string) => Promise<string[]>
@@ -68,7 +68,7 @@ export const diskFiles: Files = {
   list: readdir,
 }
 
-/** A disk that is nearly full takes a part, and says so only by its length. */
+/** A nearly full disk may write less than requested and reports this only by the length. */
 async function writeWhole(handle: FileHandle, bytes: Buffer): Promise<void> {
   for (let from = 0; from < bytes.length; ) from += (await handle.write(bytes, from)).bytesWritten
 }
@@ -77,7 +77,7 @@ function whenMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** After it resolves there is the whole new file, also after a power cut; before that the whole old one. */
+/** Once this resolves, the whole new file survives a power cut. Before that, the whole old file does. */
 export async function writeAtomically(
   files: Files,
   file: string,
@@ -97,8 +97,8 @@ export async function writeAtomically(
 }
 
 /**
- * For a file that HAProxy reads at every start. If the disk takes nothing, the file may still be the wanted one: its lines, in
- * any order, are those that would have been written.
+ * For files that HAProxy reads at every start. If the write fails, the existing file is still good as long as it has the
+ * same lines in any order.
  */
 export async function writeOrKeep(files: Files, file: string, parts: () => Iterable<string>): Promise<void> {
   try {
@@ -110,7 +110,7 @@ export async function writeOrKeep(files: Files, file: string, parts: () => Itera
   }
 }
 
-/** For a file that is written at every start: a node whose disk is full has to start, too. */
+/** For files that are written at every start: a node with a full disk has to start too. */
 export async function writeIfDifferent(files: Files, file: string, text: string): Promise<void> {
   if ((await files.read(file).catch(() => undefined))?.toString() !== text) await writeAtomically(files, file, [text])
 }

@@ -7,8 +7,8 @@ import { diskFiles, type Files, writeAtomically } from './files.ts'
 export type NodeKey = { readonly publicKey: string; readonly privateKey: KeyObject }
 
 /**
- * The node's own key pair, made at its first start. Private keys of certificates reach this node only encrypted to it, so
- * it never leaves the node. A file that cannot be read stops the start: a new key would have to be accepted by the operator.
+ * The node's own key pair, created at its first start. It never leaves the node, because certificate private keys reach
+ * this node encrypted to it. An unreadable key file stops the start: the operator would have to accept a new key.
  */
 export async function openNodeKey(folder: string, files: Files = diskFiles): Promise<NodeKey> {
   const known = await readExisting(files, fileIn(folder))
@@ -20,14 +20,13 @@ export async function openNodeKey(folder: string, files: Files = diskFiles): Pro
 
 const fileIn = (folder: string) => join(folder, 'node.key')
 
-/** Why a node could not start with its key, without making one. */
+/** Why the node could not start with its key. Does not create a key. */
 export const checkNodeKey = (folder: string): Promise<string | undefined> =>
   readExisting(diskFiles, fileIn(folder)).then(
     () => undefined,
     (error: Error) => error.message,
   )
 
-/** Undefined when there is none yet. */
 async function readExisting(files: Files, file: string): Promise<NodeKey | undefined> {
   const text = (await files.read(file))?.toString()
   if (text === undefined) return undefined

@@ -8,17 +8,17 @@ import { ruleListFault } from '../../distribution/rule_list.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import { diskFiles, type Files, writeAtomically } from './files.ts'
 
-/** Fetches a piece of a policy by its hash; undefined when it is not to be had now. */
+/** Fetches a piece of a policy by its hash; undefined if the piece is not available now. */
 export type FetchBlob = (name: string) => Promise<Buffer | undefined>
 
 const fetchWidth = 32
 
-/** The content itself is unusable, now and later. All other errors may pass. */
+/** The content is unusable and will stay so. All other errors may be transient. */
 export class ContentFault extends Error {}
 
 /**
- * The files that HAProxy searches, named by their hash, so that a file never changes: a policy changes by naming
- * another one. Pieces are kept beside them, because the next version shares all but one.
+ * The files that HAProxy searches, named by their hash. A file never changes: a changed policy names another file.
+ * Pieces are stored beside the files, because the next version shares all but one of them.
  */
 export async function openPolicyFiles(
   policyFolder: string,
@@ -35,8 +35,8 @@ export async function openPolicyFiles(
 
   return {
     /**
-     * Removes files that no policy uses, now or at the last call: HAProxy may still be reading one it has just dropped.
-     * Must not run concurrently with `prepare`, which relies on the files it finds.
+     * Removes files that no policy uses, neither now nor at the last call: HAProxy may still be reading a file that a
+     * policy has just dropped. Must not run concurrently with `prepare`, which relies on the files it finds.
      */
     async sweep(policies: Iterable<Pick<PolicyRecord, 'hash' | 'chunks'>>): Promise<number> {
       const wanted = new Set<string>()
@@ -50,13 +50,13 @@ export async function openPolicyFiles(
       return now.length
     },
     /**
-     * The file of a policy, on disk when it resolves. Throws, and leaves everything as it was, when it is not what was signed.
-     * `before`: the policy's earlier record, whose file has most of the same pieces.
+     * Writes the policy's file; it is on disk once this resolves. Throws without changing anything if the content is not
+     * what was signed. `before` is the policy's earlier record, whose file has most of the same pieces.
      */
     prepare: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, policyFileFault),
-    /** The same for the file that says which rule decides. */
+    /** Like `prepare`, for the file that says which rule decides. */
     prepareRules: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, ruleFileFault),
-    /** The same for the file that has the rules themselves. */
+    /** Like `prepare`, for the file that contains the rules themselves. */
     prepareRuleList: (record: PolicyRecord, before?: PolicyRecord) => prepare(record, before, ruleListFault),
     ...createOwnFiles(files, policyFolder),
   }
@@ -71,7 +71,7 @@ export async function openPolicyFiles(
     const bytes = (before && (await fromEarlierFile(record, before))) ?? (await fromPieces(record))
     const fault = faultIn(bytes)
     if (fault) throw new ContentFault(`the policy file ${fault}`)
-    // Readable by HAProxy, which may run as another user.
+    // HAProxy may run as another user and has to read the file.
     await writeAtomically(files, path, [bytes], 0o644)
   }
 
@@ -84,7 +84,7 @@ export async function openPolicyFiles(
     return Buffer.concat(parts)
   }
 
-  /** One file to read instead of hundreds. Undefined when it is not known well enough, or damaged. */
+  /** Reads one file instead of hundreds of pieces. Undefined if its layout is unknown or it is damaged. */
   async function fromEarlierFile(record: PolicyRecord, before: PolicyRecord): Promise<Buffer | undefined> {
     const layout = layouts.get(before.hash)
     const known = layout && (await files.read(join(policyFolder, before.hash)).catch(() => undefined))
@@ -93,16 +93,16 @@ export async function openPolicyFiles(
       const place = layout.get(name)
       return place ? known.subarray(place.start, place.end) : piece(name)
     })
-    // This covers the parts as well.
+    // The signed hash covers the parts too.
     if (!(await isSigned(parts, record))) return undefined
     layouts.keep(record, parts)
     return Buffer.concat(parts)
   }
 }
 
-/** For files that are compiled here, from the rules in another. */
+/** Files that the agent compiles itself, from the rules in another file. */
 const createOwnFiles = (files: Files, policyFolder: string) => ({
-  /** Throws when it is not as it was signed; then the next `prepareRuleList` makes it again. */
+  /** Throws if the content is not what was signed; the next `prepareRuleList` then writes the file again. */
   async readRuleList(record: PolicyRecord): Promise<Buffer> {
     const path = join(policyFolder, record.hash)
     const bytes = await files.read(path)
@@ -116,7 +116,7 @@ const createOwnFiles = (files: Files, policyFolder: string) => ({
   },
 })
 
-/** Finds pieces on disk, or fetches them. */
+/** Reads pieces from disk and fetches those that are missing. */
 const createPieces =
   (files: Files, pieceFolder: string, fetchBlob: FetchBlob) =>
   async (name: string): Promise<Buffer> => {
@@ -139,7 +139,7 @@ async function isSigned(parts: readonly Buffer[], { hash: wanted, bytes }: Polic
 type Layout = Map<string, { start: number; end: number }>
 const maxLayouts = 64
 
-/** Where the pieces are in the files that were written last. */
+/** Offsets of the pieces in the files that were written last. */
 function createLayouts() {
   const layouts = new Map<string, Layout>()
   return {

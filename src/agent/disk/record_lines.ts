@@ -6,19 +6,22 @@ import type { Files } from './files.ts'
 export type Position = {
   /** Every record up to this generation has been applied. */
   applied: number
-  /** Up to where the bucket has been read, and when that bucket was made: another one counts from the beginning. */
+  /** How far the node has read the bucket, and when that bucket was created: revisions of another bucket start over. */
   revision: number
   bucket: string
-  /** False until the first complete read: then there are no records here either. */
+  /** False until the first complete read. Until then, the log has no records either. */
   complete: boolean
 }
-/** That a record is not in force; with the reason null, that it is again. */
+/** Says that a record is not in force or, with a null reason, that it is in force again. */
 export type LoggedRefusal = RecordRefusal | { key: string; reason: null }
-/** A batch has one or more lines. Each has where the whole batch leads. The first has what was refused with it. */
+/**
+ * A batch has one or more lines. Each line has the position after the whole batch; the first one has the batch's
+ * refusals.
+ */
 type Line = {
   records: EdgeRecord[]
   refused?: readonly LoggedRefusal[]
-  /** The batch goes on in the next line. */
+  /** The batch continues in the next line. */
   more?: true
 } & Position
 
@@ -47,7 +50,7 @@ function toLine(line: Line): string {
 }
 const checksumOf = (json: string | Buffer): string => crc32(json).toString(16).padStart(8, '0')
 
-/** Until a line that is damaged, or the end. Piece by piece: the log of a million routes has 300 MB. */
+/** Reads up to the end or the first damaged line. Streams, because the log of a million routes has 300 MB. */
 export async function* readLines(files: Files, file: string): AsyncGenerator<{ line: Line; end: number }> {
   let rest = Buffer.alloc(0)
   let end = 0

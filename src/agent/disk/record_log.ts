@@ -7,26 +7,25 @@ import { type LoggedRefusal, linesOf, type Position, readLines, recordsPerLine }
 export type { Position } from './record_lines.ts'
 
 /**
- * What the node knows, on its own disk: it starts from here when everything else is down. One or more lines for each
- * batch, with a checksum: reading ends at a line that a power cut left half-written, and a batch without its last line
- * does not count. So it holds consistent states only, and NATS has the rest.
+ * The node's own copy of all records, from which it starts when everything else is down. A batch has one or more lines
+ * with a checksum. Reading stops at a line that a power cut has torn, and a batch without its last line does not count.
+ * The log therefore holds consistent states only; NATS has the rest.
  */
 export type RecordLog = {
   readonly records: Map<RecordKey, EdgeRecord>
-  /** Records that were refused, and nothing has come in their place. */
+  /** Refused records that no later version has replaced. */
   readonly refused: ReadonlyMap<RecordKey, RecordRefusal>
-  /** Where to go on in the bucket. */
+  /** Where to resume in the bucket. */
   position: () => Position
-  /** On disk when it resolves. When it throws, nothing of it is known. */
+  /** The batch is on disk once this resolves. If it throws, none of it counts as known. */
   append: (records: readonly EdgeRecord[], position: Position, refused?: readonly LoggedRefusal[]) => Promise<void>
-  /** Much of it is superseded. */
   isLong: () => boolean
-  /** Writes a new log without what is superseded. The old one stays in use until the new one is whole. */
+  /** Writes a new log without superseded lines. The old log stays in use until the new one is complete. */
   compact: () => Promise<void>
   close: () => Promise<void>
 }
 
-/** The log is long when it is several times longer than its contents. */
+/** Compaction is due when the log is several times longer than its contents. */
 const longAt = (records: number): number => 4 * (records + recordsPerLine)
 
 export async function openRecordLog(folder: string, files = diskFiles, isLongAt = longAt): Promise<RecordLog> {
@@ -35,15 +34,18 @@ export async function openRecordLog(folder: string, files = diskFiles, isLongAt 
   const { records, refused, position: read, written: found, end: foundEnd } = await readLog(files, file)
   let position = read
   let written = found
-  /** Where the last whole batch ends, in bytes. */
+  /** End of the last whole batch, in bytes. */
   let end = foundEnd ?? 0
   let isTorn = true
-  /** After a power cut the folder might have the old file again, so nothing may be appended to the new one yet. */
+  /** After a power cut the folder might have the old file again, so the new one must not be appended to yet. */
   let isRenamed = false
-  /** Not there when the file has to be rewritten: with the first batch, because a node must start from any disk it can read. */
+  /**
+   * Undefined if the file has to be rewritten. That happens with the first batch, because a node must start from any
+   * disk it can read.
+   */
   let handle = foundEnd === undefined ? undefined : await files.open(file, 'append').catch(() => undefined)
 
-  /** What stands behind the last whole batch would hide everything that is appended. */
+  /** Data after the last whole batch would hide everything that is appended later. */
   async function openWhole(): Promise<OpenFile> {
     const log = handle ?? (await rewrite())
     if (isRenamed) await files.syncFolder(folder)
@@ -54,7 +56,7 @@ export async function openRecordLog(folder: string, files = diskFiles, isLongAt 
   }
 
   async function rewrite(): Promise<OpenFile> {
-    // Tombstones stay: an older record that comes late must still be recognized as old.
+    // Tombstones stay: they identify an older record that arrives late as old.
     const all = [...records.values()]
     const opened = await files.open(`${file}.new`, 'empty')
     let length = 0
@@ -69,7 +71,7 @@ export async function openRecordLog(folder: string, files = diskFiles, isLongAt 
       await opened.close().catch(() => {})
       throw error
     }
-    // From here on the name means the new file: what is appended to the old one would be lost.
+    // The name refers to the new file from here on. Appending to the old one would lose data.
     const former = handle
     handle = opened
     isRenamed = true
@@ -113,9 +115,9 @@ type Read = {
   records: Map<RecordKey, EdgeRecord>
   refused: Map<RecordKey, RecordRefusal>
   position: Position
-  /** How many records its lines have, superseded ones included. */
+  /** Number of records in its lines, including superseded ones. */
   written: number
-  /** Where the last whole batch ends, in bytes; undefined when the file must be rewritten. */
+  /** End of the last whole batch, in bytes; undefined if the file must be rewritten. */
   end: number | undefined
 }
 
@@ -151,7 +153,7 @@ function note(refused: Map<RecordKey, RecordRefusal>, changes: readonly LoggedRe
   }
 }
 
-/** An older version also kept what it had read in part: it is served from, as it was then, and all is read once more. */
+/** An older version also logged partly read states. The node serves these as before and reads everything again. */
 const ofOlderVersion = ({ applied }: Position): Position => ({
   applied,
   revision: 0,
@@ -160,8 +162,8 @@ const ofOlderVersion = ({ applied }: Position): Position => ({
 })
 
 /**
- * Routes name the same accounts, edges, backends and policies over and over, and each name that is read is a text of its
- * own: kept once, they take a quarter less memory.
+ * Interns strings. Routes reference the same accounts, edges, backends and policies over and over, and parsing creates a
+ * new string each time; sharing them saves a quarter of the memory.
  */
 function createSharing(): (record: EdgeRecord) => EdgeRecord {
   const texts = new Map<string, string>()

@@ -3,10 +3,13 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Stop, Timing } from '../../kernel/timing.ts'
 import { type Files, type OpenFile, writeAtomically } from './files.ts'
 
-/** Longer than any failed write waits until it is tried again. Afterwards, nothing wants to write it any more. */
+/**
+ * Longer than the agent waits before it retries any failed write. A fault older than this belongs to a file that nothing
+ * writes any more.
+ */
 const forgottenAfterMs = 60_000
 
-/** Files that remember which of them could not be written, so that a full disk shows before anyone misses a change. */
+/** Records which files could not be written, so that a full disk shows before a change is lost. */
 export function watchStorage(files: Files, clock: Clock) {
   const faults = new Map<string, { reason: string; at: number }>()
   let failures = 0
@@ -57,7 +60,7 @@ export function watchStorage(files: Files, clock: Clock) {
 
   return {
     files: watchedFiles,
-    /** Why something could not be written and has not been since; the latest. */
+    /** Reason of the latest failed write that has not succeeded since. */
     fault(): string | undefined {
       for (const [file, { at }] of faults) if (clock() - at > forgottenAfterMs) faults.delete(file)
       return [...faults.values()].at(-1)?.reason
@@ -68,10 +71,10 @@ export function watchStorage(files: Files, clock: Clock) {
 export type Storage = ReturnType<typeof watchStorage>
 
 const probeEveryMs = 15_000
-/** More than any file system keeps beside the name of a file. */
+/** Larger than what any file system stores inline beside a file name. */
 const probed = Buffer.alloc(4_096)
 
-/** Writes regularly, so that a disk that takes nothing is noticed before a change comes, and for as long as it lasts. */
+/** Writes regularly, so that a full disk is detected before a change arrives and for as long as it stays full. */
 export const probeStorage = ({ files }: Pick<Storage, 'files'>, folder: string, timing: Pick<Timing, 'every'>): Stop =>
   timing.every(probeEveryMs, () => void writeAtomically(files, join(folder, 'disk.check'), [probed]).catch(() => {}))
 

@@ -27,28 +27,25 @@ export type EdgeProxy = {
   /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. */
   start: (all: Iterable<Entry>) => Promise<void>
   /**
-   * Resolves when HAProxy has it. What is set may be in force already. When HAProxy does not take a change, everything is
-   * written and loaded instead; rejects when that fails too, and then tries the whole again with the next change.
+   * Resolves once HAProxy has the change; parts of it may be in force earlier. If HAProxy rejects a change, the agent
+   * writes and loads everything instead. Rejects when that fails too, and then retries the whole with the next change.
    */
   apply: (change: Change) => Promise<void>
   shadowed: (entry: Entry) => string | undefined
-  /** Ends the open connections of TCP edges, also of deleted ones. Resolves to how many there were. */
+  /** Ends the open connections of TCP edges, even of deleted ones. Resolves to the number of ended connections. */
   closeSessions: (targets: readonly string[]) => Promise<number>
-  /** Ends the open connections of these clients. */
   closeSessionsFrom: (isRefused: (source: string) => boolean) => Promise<void>
-  /** Serves the current certificate folder. Also called regularly. */
+  /** Loads the certificate folder as it is now. The agent also does this regularly. */
   loadCertificates: () => Promise<void>
-  /** Certificates of accounts, by name. */
+  /** Certificates of accounts, by host name. */
   names: NameServer
-  /** HAProxy has logged that a server of this native backend is up or down. */
+  /** Call this when HAProxy logs that a server of this native backend is up or down. */
   serverChanged: (native: string) => void
-  /** How many there are. */
   natives: () => { nativeBackends: number; nativeServers: number; retiredBackends: number }
-  /** Ends HAProxy when its clients have had time to go elsewhere and its requests to finish. */
+  /** Ends HAProxy after giving clients time to move and requests time to finish. */
   drain: (drain: Drain) => Promise<void>
-  /** Ends HAProxy. */
   stop: () => Promise<void>
-  /** Leaves HAProxy running without us. */
+  /** Leaves HAProxy running without the agent. */
   detach: () => Promise<void>
 }
 
@@ -61,7 +58,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
   const trouble = (error: unknown) => options.onTrouble?.(error as Error)
   const certificates = certificatesOf(settings, disk, trouble)
   const tenants = createTenantCertificates(settings, disk, certificates)
-  // One thing at a time: HAProxy is lost, changed and reloaded in an order that the files have to follow.
+  // Serialized, because the files have to follow the order in which HAProxy is lost, changed and reloaded.
   const turns = createTurns()
   const claims: Claims = new Claims((entry, isThere) => natives.note(entry, isThere))
   const natives = createNatives(
@@ -118,7 +115,7 @@ export function createProxy(settings: ProxySettings, options: ProxyOptions = {})
     loadCertificates: () => turns.next(certificates.load),
     names: {
       taken: certificates.names,
-      // Looked at again after a failure, in two seconds: no change of an edge waits for a file.
+      // A failure is retried after two seconds: no change of an edge waits for a file.
       lookForFiles: () => turns.next(certificates.load).catch(trouble),
       takenUntil: certificates.expiry,
       takenPem: (file) => turns.next(() => certificates.pem(file)),

@@ -7,19 +7,20 @@ import { ask, converse } from './process/runtime.ts'
 import { authorityFolder, type ProxySettings } from './settings.ts'
 import { authorityFile } from './tenant_list.ts'
 
-/** HAProxy needs a tenth of a millisecond for each. */
+/** HAProxy takes a tenth of a millisecond for each. */
 const perComparison = 200
 
 /**
- * Authorities of clients in HAProxy: a file for each list of them, known by its content and never changed, so that a line of a name
- * changes from one to the other at once. On disk before HAProxy has it, which could not start otherwise.
+ * Client authorities in HAProxy: an immutable file for each list, named by its digest, so that the crt-list line of a
+ * name switches from one list to another at once. Each file is written before HAProxy loads it, because HAProxy could
+ * not start without it.
  */
 export function createAuthorities(settings: ProxySettings, files: Files) {
   const folder = authorityFolder(settings)
   let turn = 0
 
   return {
-    /** Leaves these and no others behind. */
+    /** Removes all other files. */
     async open(digests: ReadonlySet<string>): Promise<void> {
       await files.makeFolder(folder, 0o700)
       const wanted = new Set([...digests].map((digest) => authorityFile(settings, digest)))
@@ -27,7 +28,7 @@ export function createAuthorities(settings: ProxySettings, files: Files) {
         if (!wanted.has(join(folder, name))) await files.remove(join(folder, name))
     },
 
-    /** Resolves to what is wrong with them, if HAProxy does not take them. */
+    /** Resolves to the reason if HAProxy does not accept the authorities. */
     async put({ settings: digest, authorities }: AskedOfClients): Promise<string | undefined> {
       const file = authorityFile(settings, digest)
       const expected = fingerprintsOf(authorities)
@@ -52,14 +53,14 @@ export function createAuthorities(settings: ProxySettings, files: Files) {
         : 'HAProxy has other client authorities than it was sent'
     },
 
-    /** No line needs it any more. */
+    /** Call this when no line uses the authorities any more. */
     async drop(digest: string): Promise<void> {
       const file = authorityFile(settings, digest)
       await say(settings, `del ssl ca-file ${file}`)
       await files.remove(file)
     },
 
-    /** It looks into some each time, so that all have their turn. */
+    /** Checks a limited number per call, in rotation. */
     async differences(digests: readonly string[]): Promise<Difference[]> {
       if (digests.length === 0) return []
       const found: Difference[] = []
@@ -82,7 +83,7 @@ export function createAuthorities(settings: ProxySettings, files: Files) {
   }
 }
 
-/** The first that is known to bind a TLS session to what clients were asked for. */
+/** The first version known to bind a TLS session to the authorities that its client was asked for. */
 const oldest = [3, 4, 7]
 
 async function versionFault({ runtimeSocket }: ProxySettings): Promise<string | undefined> {
@@ -92,7 +93,7 @@ async function versionFault({ runtimeSocket }: ProxySettings): Promise<string | 
     : undefined
 }
 
-/** What cannot be read is older. */
+/** Treats an unreadable version as older. */
 export function isOlder(version: string, least: readonly number[]): boolean {
   const parts = (/^\d+\.\d+(\.\d+)?/.exec(version)?.[0] ?? '0').split('.').map(Number)
   const at = least.findIndex((part, index) => (parts[index] ?? 0) !== part)
@@ -101,7 +102,7 @@ export function isOlder(version: string, least: readonly number[]): boolean {
 
 const read = async (files: Files, file: string): Promise<string> => (await files.read(file))?.toString('latin1') ?? ''
 
-/** As HAProxy shows them. Undefined if one cannot be read. */
+/** Fingerprints in HAProxy's format. Undefined if a certificate cannot be read. */
 function fingerprintsOf(pem: string): string[] | undefined {
   try {
     const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []

@@ -12,46 +12,45 @@ import { ask, converse, RuntimeError } from './process/runtime.ts'
 import { loadedCertificateFolder, operatorList, type ProxySettings } from './settings.ts'
 
 export type Certificates = {
-  /** Before HAProxy starts or reloads: its own folder then holds every usable file of the operator's, and no other. */
+  /** Runs before HAProxy starts or reloads, and fills HAProxy's folder with exactly the usable files of the operator. */
   prepare: () => Promise<void>
-  /** Without a reload: connections, and the memory of another worker, are spared. */
+  /** Changes a running HAProxy without a reload, which would cost connections and the memory of another worker. */
   load: () => Promise<void>
   stop: () => void
-  /** By name: the file that is served for it. Another map whenever that changes. */
+  /** The file served for each name. A new map object after every change. */
   names: () => ReadonlyMap<string, string>
-  /** When the first of these files expires; infinite without any. */
+  /** Earliest expiry among these files; infinite if there are none. */
   expiry: () => number
-  /** What HAProxy has, as far as it is known. */
   loaded: () => LoadedCertificates | undefined
-  /** What is in one of the files. Undefined when it is gone. */
+  /** Content of a file; undefined if the file is gone. */
   pem: (file: string) => Promise<string | undefined>
-  /** Names that are served by other lines, and with none of these files. */
+  /** Excludes these names, which have lines of their own in the other crt-list. */
   reserve: (names: ReadonlySet<string>, isRunning: boolean) => Promise<void>
-  /** Which lines a running HAProxy lacks, or has although it should not. */
+  /** Lines that a running HAProxy lacks, or has but should not have. */
   lineDifferences: () => Promise<Difference[]>
 }
 
-/** Where the system does not tell about changes, as on some network file systems. */
+/** Fallback for file systems without change notifications, such as some network file systems. */
 const lookAnywayMs = 60_000
-/** A file that was changed within this time before it was read may be changed again without a sign of it. */
+/** A file changed this shortly before it was read may change again without a different time stamp. */
 const stableAfterMs = 2_000
 
-/** What is known of a file of the operator's: how it looked, and the hash of what was in it. */
+/** The last read of an operator's file: its stat signature, and the hash of its content. */
 type Seen = { signature: string; digest: string; fault: string | undefined }
 
 /**
- * HAProxy does not start when one certificate in its folder cannot be read. So it gets a folder of its own, with
- * copies of those that can be; what replaces a good file and is broken leaves the good one in force.
+ * HAProxy does not start if one certificate in its folder is unreadable. It therefore gets its own folder with copies of
+ * the usable ones; a broken replacement leaves the last good copy in force.
  *
- * Files are read again only when they look different, and looked at only when the system says that something in the folder
- * has changed: a thousand of them took a fifth of a core before.
+ * Files are read again only if their stat signature changes, and checked only after the system reports a change in the
+ * folder: a thousand of them took a fifth of a core before.
  */
 export function certificatesOf(settings: ProxySettings, disk: Files, report: (problem: Error) => void): Certificates {
   const folder = loadedCertificateFolder(settings)
   const files = createReader(settings.certificateFolder)
-  /** By name, the hash of what HAProxy has. */
+  /** Hash of each certificate in HAProxy, by file name. */
   let served: Map<string, string> | undefined
-  /** By name, the hash of our copy. */
+  /** Hash of each copy, by file name. */
   let copies: Map<string, string> | undefined
   const reported = new Map<string, string>()
   const names = createNames(folder)
@@ -111,7 +110,7 @@ export function certificatesOf(settings: ProxySettings, disk: Files, report: (pr
         served ??= before
         return
       }
-      // Until all of it has worked, everything is tried again next time.
+      // Unset until everything has worked, so that a failure retries all of it.
       served = undefined
       await change(settings, { changed: [...changed.keys()], gone }, (isNew) => list.update(names.ofFiles(), isNew))
       served = new Map([...before, ...changed])
@@ -127,7 +126,7 @@ export function certificatesOf(settings: ProxySettings, disk: Files, report: (pr
   }
 }
 
-/** Which names the copies are for. Each is read once. */
+/** Tracks the names in each copy. Parses each copy once. */
 function createNames(folder: string) {
   const ofFile = new Map<string, { digest: string; names: readonly string[]; notAfter: number }>()
   let all: ReadonlyMap<string, string> = new Map()
@@ -151,7 +150,7 @@ function createNames(folder: string) {
   }
 }
 
-/** As HAProxy takes them: the alternative names, and the common name as well. */
+/** The names that HAProxy uses: the subject alternative names and the common name. */
 function contentsOf(pem: string): { names: string[]; notAfter: number } {
   try {
     const certificate = new X509Certificate(pem)
@@ -163,11 +162,11 @@ function contentsOf(pem: string): { names: string[]; notAfter: number } {
   }
 }
 
-/** Reads files again only when they look different. */
+/** Reads a file again only if its stat signature changes. */
 function createReader(folder: string) {
   const seen = new Map<string, Seen>()
   return {
-    /** With its text when it was read just now. */
+    /** Includes the text if the file was read by this call. */
     async read(name: string): Promise<{ text?: string } & Seen> {
       const file = join(folder, name)
       const facts = await stat(file).catch(() => undefined)
@@ -180,7 +179,7 @@ function createReader(folder: string) {
       else seen.delete(name)
       return { ...found, text }
     },
-    /** False when it has to be read once more, because it changed just before. */
+    /** False if the file changed so recently that it has to be read again. */
     isSettled: (name: string): boolean => seen.has(name),
     keep(names: ReadonlySet<string>): void {
       for (const name of seen.keys()) if (!names.has(name)) seen.delete(name)
@@ -188,7 +187,7 @@ function createReader(folder: string) {
   }
 }
 
-/** In a running HAProxy. `list`: what is in its crt-list then. */
+/** Changes a running HAProxy. `list` updates its crt-list. */
 async function change(
   settings: ProxySettings,
   { changed, gone }: { changed: readonly string[]; gone: readonly string[] },
@@ -221,7 +220,6 @@ async function expectServed(settings: ProxySettings, name: string): Promise<void
 const drop = (settings: ProxySettings, file: string): Promise<void> =>
   expect(settings, [`del ssl crt-list ${operatorList(settings)} ${file}`, `del ssl cert ${file}`], /deleted/)
 
-/** Says when a folder has to be looked at. */
 function watchFolder(folder: string) {
   let isDue = true
   let lookAt = 0
@@ -234,7 +232,7 @@ function watchFolder(folder: string) {
       })
       watcher.on('error', end)
     } catch {
-      // Without it, every look is due.
+      // Without a watcher, `isDue` is always true.
     }
   }
   function end(): void {
@@ -244,7 +242,7 @@ function watchFolder(folder: string) {
   }
   return {
     isDue: (): boolean => isDue || watcher === undefined || Date.now() >= lookAt,
-    /** Changes after this call are seen by this look or make another one due. */
+    /** Changes after this call are either part of this check or make another one due. */
     looking(): void {
       begin()
       isDue = false
@@ -270,7 +268,7 @@ async function expect(
 const pemNames = async (folder: string): Promise<string[]> =>
   (await readdir(folder)).filter((name) => /^[\w.@+-]+\.pem$/.test(name)).sort()
 
-/** Without empty lines, since one ends a payload on the runtime socket. */
+/** Removes empty lines, because one ends a payload on the runtime socket. */
 const normal = (text: string): string => text.replaceAll(/\r?\n(\r?\n)+/g, '\n').trimStart()
 const digestOf = (text: string): string => hash('sha256', text, 'hex')
 const signatureOf = ({ ino, size, mtimeMs, ctimeMs }: Stats): string => [ino, size, mtimeMs, ctimeMs].join(' ')

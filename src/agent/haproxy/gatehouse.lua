@@ -1,12 +1,11 @@
--- What HAProxy's own converters cannot do: ask IP policies, rewrite headers under names that are only known at run
--- time, and find a wildcard host. Loaded once for each thread, so that no lock is shared between threads.
---
--- Anything missing or unreadable is a denial: the configuration lets nothing through but the word 'open'.
+-- Functions that HAProxy's own converters lack: checking IP policies, rewriting headers under names known only at run
+-- time, and finding a wildcard host. Each thread loads its own copy, so no lock is shared. Anything missing or
+-- unreadable counts as a denial: the configuration lets only the word 'open' through.
 
--- The names of the parts of an edge's or route's value, in order and with commas (maps/codec.ts).
+-- The parts of an edge's or route's value, in order and separated by commas (maps/codec.ts).
 local partNames = ...
 local folder = os.getenv('GATEHOUSE_FOLDER')
--- For each thread, of policies and of rules. Beyond that they are dropped, the least recently used half first.
+-- Limit per thread for policies, and again for rules. Beyond it, the least recently used half is dropped first.
 local cacheBytes = tonumber(os.getenv('GATEHOUSE_POLICY_CACHE_BYTES')) or 64 * 1024 * 1024
 local cacheSeconds = 600
 
@@ -18,8 +17,8 @@ local responses = map('response')
 
 local unpack, ult, sub = string.unpack, math.ult, string.sub
 
--- Remembers results of a function, then starts over. Only for functions of their argument alone, so that nothing remembered
--- can become wrong. Bounded in bytes: a result takes about as much as its argument, which Lua may have kept in pieces too.
+-- Memoizes a pure function of its argument, and starts over when full. Bounded in bytes: a result takes about as much as
+-- its argument, which Lua may hold in pieces too.
 local function remembered(mostBytes, work)
   local answers, bytes = {}, 0
   return function(argument)
@@ -35,8 +34,8 @@ local function remembered(mostBytes, work)
 end
 local megabyte = 1024 * 1024
 
--- Files of ranges, by the hash that they are named by: a head, and records that begin with the first address of a range.
--- Policies (policy_file.ts) have a verdict in each record; files of rules (rule_file.ts) say which rule decides.
+-- Files of address ranges, named by their hash: a header, and records that begin with the first address of a range. In
+-- policies (policy_file.ts), each record has a verdict; in rule files (rule_file.ts), it has the deciding rule.
 local policyLayout = { mark = 'GHP1', head = 12, size4 = 5, size6 = 17 }
 local ruleLayout = { mark = 'GHR1', head = 28, size4 = 20, size6 = 32 }
 local function headOf(layout, head, bytes)
@@ -46,8 +45,8 @@ local function headOf(layout, head, bytes)
   return { n4 = n4, n6 = n6, bytes = bytes, account = sub(head, 5, 20) }
 end
 
--- The last record that begins at or below an address: its end in the file, and nil if there is none. `data` is a string, or
--- an open file for one that is searched on the disk.
+-- Finds the last record that begins at or below an address. Returns the end of the record in the file, or nil. `data` is
+-- a string, or an open file that is searched on disk.
 local function bytesAt(data, first, size)
   if type(data) == 'string' then return data, first end
   data:seek('set', first - 1)
@@ -82,15 +81,15 @@ local function recordOf(layout, file, data, source)
     place = place6(data, first, size, file.n6, tonumber(sub(source, 1, 16), 16), tonumber(sub(source, 17), 16))
   end
   if place == 0 then return nil end
-  -- Behind the address.
+  -- The rest of the record, after the address.
   local skipped = #source // 2
   local bytes, at = bytesAt(data, first + size * (place - 1) + skipped, size - skipped)
   return sub(bytes, at, at + size - skipped - 1)
 end
 
--- Two generations instead of a list ordered by use: one table look-up when it is there, nothing to sort when it is full. All
--- requests of the thread wait while a file is read, so of large files the thread reads no more in a minute than it can keep:
--- what is in use beyond that is searched on the disk, which takes a few small reads.
+-- Two generations instead of a list ordered by use: a hit costs one table look-up, and nothing is sorted when the cache
+-- is full. Reading a file blocks all requests of the thread, so a thread reads no more bytes of large files per minute
+-- than it can cache, and searches other files on disk with a few small reads.
 local smallFile = 64 * 1024
 local function rangeFiles(layout, mostBytes)
   local young, old, youngBytes, turned = {}, {}, 0, 0
@@ -102,17 +101,17 @@ local function rangeFiles(layout, mostBytes)
     young[hash] = file
     youngBytes = youngBytes + file.bytes
   end
-  -- Returns whether the file is usable, the record if there is one, and the account of a file of rules.
+  -- Returns whether the file is usable, the record if found, and for a rule file its account.
   local function find(hash, source)
     local handle = hash:match('^%x+$') and io.open(folder .. '/policies/' .. hash, 'rb')
     if not handle then return false end
-    -- A search needs a few bytes here and there, not the blocks around them.
+    -- Unbuffered: a search needs a few bytes here and there, not the blocks around them.
     handle:setvbuf('no')
     local bytes, whole = handle:seek('end'), nil
     if bytes then
       handle:seek('set', 0)
     else
-      -- A pipe has no size. Tests make a thread wait with one.
+      -- A pipe has no size. Tests use one to block a thread.
       whole = handle:read('a')
       bytes = #whole
     end
@@ -139,7 +138,7 @@ local function rangeFiles(layout, mostBytes)
     local file = young[hash]
     if not file then
       file = old[hash]
-      -- A file that is not there is asked for again each time: it may come.
+      -- Missing files are not cached, because the agent may still write them.
       if not file then return find(hash, source) end
       keep(hash, file, core.now().sec)
     end
@@ -148,7 +147,7 @@ local function rangeFiles(layout, mostBytes)
 end
 local policyRecord, ruleRecord = rangeFiles(policyLayout, cacheBytes), rangeFiles(ruleLayout, cacheBytes)
 
--- By the hash that the file is named by, so that what is remembered cannot outlive the policy: another is another file.
+-- Keyed by the hash in the file name. A changed policy is another file, so a cached verdict cannot be stale.
 local verdicts, verdictCount = {}, 0
 local function verdictOf(hash, source)
   local known = verdicts[hash]
@@ -173,8 +172,9 @@ local filesOf = remembered(4 * megabyte, function(text)
   return policy and { policy = policy, rules = rules ~= '' and rules or nil } or false
 end)
 
--- What rules have decided since it was last handed to the agent: by account, and by the rule's id and the first letter of the
--- outcome, which is allowed, refused or warned. Bounded, for as long as no agent is there, and so that no account takes the place of all others.
+-- Hits counted since the last hand-over to the agent: by account, and by rule id plus the first letter of the outcome
+-- (allowed, refused, warned). Bounded while no agent runs, and per account, so that one account cannot displace all
+-- others.
 local hitsPerAccount, hitsInAll = 50000, 200000
 local hits, hitCount, lostHits = {}, 0, 0
 local function countHit(account, hit)
@@ -197,13 +197,13 @@ end
 
 local function hexadecimal(bytes) return ('%02x'):rep(16):format(bytes:byte(1, 16)) end
 local deciders, deciderCount = {}, 0
--- Returns the rule's id in hexadecimal. Nil when no rule decided, or it is not known which.
+-- Returns the rule's id in hexadecimal. Nil if no rule decided, or if it is unknown.
 local function countDecision(rules, source, outcome)
   if not rules then return nil end
   local known = deciders[rules]
   local decider = known and known[source]
   if not decider then
-    -- The rule and its account have ids of 16 bytes.
+    -- The ids of the rule and its account take 16 bytes each.
     local _, rule, account = ruleRecord(rules, source)
     if not rule then return nil end
     if deciderCount >= 16384 then deciders, deciderCount, known = {}, 0, nil end
@@ -219,10 +219,10 @@ local function countDecision(rules, source, outcome)
   return decider.name
 end
 
--- Differs between threads and processes.
+-- Unique per thread and process.
 local sender = ('%x-%d-%s'):format(os.time(), core.thread, tostring(hits):match('%x+$'))
 local batchNumber, batch = 0, nil
--- Some of the hits, as rule_counts.ts reads them. They are the batch until the agent has kept them.
+-- Some of the hits, in the format of rule_counts.ts. They stay the current batch until the agent confirms it.
 local function nextBatch()
   local lines, count = {}, 0
   for account, ofAccount in pairs(hits) do
@@ -261,14 +261,14 @@ end
 core.register_task(function()
   while true do
     core.msleep(500)
-    -- The agent may be away: then all of it stays here.
+    -- Without an agent, all hits stay here.
     repeat local isFine, isKept = pcall(handOver) until not isFine or not isKept
   end
 end)
 
--- All policies of a set count as one: any deny wins over every allow, and what nothing allows is denied. The rules are those
--- of the policy that decides, if any rule does. Also says the policy that allows or denies it; when nothing allows it, '-' unless
--- there is only one.
+-- The policies of a set count as one: any deny wins over every allow, and an address that no policy allows is denied.
+-- Returns the rules of the deciding policy, if a rule decides, and the policy that allows or denies. If none allows the
+-- address, the policy is '-', or the only one of the set.
 local function allows(set, source)
   local allowed, rules, policy = false, nil, nil
   for index = 1, #set do
@@ -289,22 +289,22 @@ local function parseSet(text)
   return set
 end
 
--- An IPv4-mapped IPv6 address is the IPv4 address. Nil for what is neither.
+-- Converts an IPv4-mapped IPv6 address to IPv4. Nil if it is neither.
 local mapped = ('0'):rep(20) .. 'FFFF'
 local function plainSource(source)
   if #source == 32 and sub(source, 1, 24) == mapped then source = sub(source, 25) end
   return (#source == 8 or #source == 32) and source or nil
 end
 
--- '<source in hex>|<files of a policy>' → 'open' and the rule that allows it, as in 'open +0198…', or anything else: what the
--- policy says, if it is the only one that counts. On any other result the caller asks `decide` as well, which then is the one
--- to count.
+-- '<source in hex>|<files of a policy>' → 'open' and the rule that allows it, as in 'open +0198…', or anything else.
+-- Evaluates one policy, if it is the only one that counts. On any other result the caller also asks `decide`, which then
+-- counts the hit.
 local clearedBy = remembered(12 * megabyte, function(input)
   local source, text = input:match('^(%x+)|([%x.]+)$')
   source = source and plainSource(source)
   local files = source and filesOf(text)
   local verdict = files and verdictOf(files.policy, source)
-  -- A file that is not there yet may come: nil is not remembered.
+  -- The file may still arrive, so nil is not memoized.
   return verdict and { allows = verdict == 1, rules = files.rules, source = source }
 end)
 core.register_converters('verdict', function(input)
@@ -315,7 +315,7 @@ core.register_converters('verdict', function(input)
   return rule and 'open +' .. rule or 'open'
 end)
 
--- A pattern for the value of an edge or route, which captures these of its parts in the order of the value.
+-- Builds a pattern that captures these parts of an edge's or route's value, in the order of the value.
 local function valueWith(...)
   local wanted, patterns = {}, {}
   for _, name in ipairs({ ... }) do wanted[name] = true end
@@ -327,8 +327,8 @@ local function valueWith(...)
   return table.concat(patterns, '|') .. '$'
 end
 
--- '<source in hex>|<value of an edge or route>': what asks to be let through. With ? before them, its policies only warn. False
--- when it cannot be read.
+-- '<source in hex>|<value of an edge or route>': the case to decide. With ? before them, its policies only warn. False
+-- if unreadable.
 local casePattern = '^(%x+)|' .. valueWith('target', 'account', 'policies')
 local caseOf = remembered(8 * megabyte, function(input)
   local source, target, account, set = input:match(casePattern)
@@ -339,7 +339,7 @@ local caseOf = remembered(8 * megabyte, function(input)
   return { source = source, target = target, account = account, isEnforced = isEnforced, set = set ~= 'open' and parseSet(set) }
 end)
 
--- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only, or 'none'. False when it cannot be read.
+-- 'ipx_1!ipp_1+ipp_2 ipx_2?ipp_3', with ! for enforced and ? for warning only, or 'none'. False if unreadable.
 local restrictionsOf = remembered(4 * megabyte, function(text)
   local list = {}
   if text == 'none' then return list end
@@ -351,9 +351,9 @@ local restrictionsOf = remembered(4 * megabyte, function(text)
   return list
 end)
 
--- → 'open' or 'shut', and for the line about the request (read_line.ts), who refused or else allowed it and who warned:
--- 'shut !ipx_1:ipp_1:<rule in hex> ?ipx_2:ipp_2:-', '+' for who allowed it, with - for the edge's or route's own policies and
--- where no rule decided. What cannot be read is 'shut' alone.
+-- → 'open' or 'shut', then the deciders for the log line (read_line.ts): who refused or else allowed, and who warned, as
+-- in 'shut !ipx_1:ipp_1:<rule in hex> ?ipx_2:ipp_2:-'. '+' marks who allowed; '-' stands for the edge's or route's own
+-- policies, and for no deciding rule. Unreadable input gives 'shut' alone.
 local function decide(input)
   local case = caseOf(input)
   if not case then return 'shut' end
@@ -369,7 +369,7 @@ local function decide(input)
       allowedBy = by
     end
   end
-  -- What is not known of an account might refuse: without its entry it is shut.
+  -- An account without an entry is shut: its unknown restrictions might refuse.
   local text = restrictions:lookup(case.account)
   local list = text and restrictionsOf(text)
   if not list then return 'shut' end
@@ -390,12 +390,12 @@ local function decide(input)
 end
 core.register_converters('decide', decide)
 
--- HAProxy finds the longest prefix in a tree, and has nothing alike for suffixes.
+-- HAProxy finds the longest prefix in a tree, but has no such search for suffixes.
 core.register_converters('reverse', string.reverse)
 
--- Whether the client may send the path under every reading of it. Says 'fine', 'ambiguous', or the decision that refuses it
--- and the entry of the route that it belongs to, with a semicolon in between. Account restrictions are the same for all routes
--- of an edge, and have been asked.
+-- Whether the client may request the path under every reading of it. Returns 'fine', 'ambiguous', or the refusing
+-- decision and the entry of its route, separated by a semicolon. Account restrictions are the same for all routes of an
+-- edge and were checked before.
 local routes, guards = Map.new(folder .. '/maps/route.map', Map._beg), Map.new(folder .. '/maps/guard.map', Map._beg)
 local routePattern = '^' .. valueWith('target', 'depth', 'variants', 'policies')
 local routeOf = remembered(8 * megabyte, function(entry)
@@ -426,7 +426,7 @@ core.register_fetches('other_readings', function(txn)
     local guard = guards:lookup(edge .. paths.folded(reading) .. '/|')
     local refused = ask(found)
     if refused then return refused .. ';' .. found end
-    -- A closer match that is not restricted stays open.
+    -- A closer match without restrictions stays open.
     if guard and found and routeOf(guard).depth < routeOf(found).depth then guard = nil end
     refused = ask(guard)
     if refused then return refused .. ';' .. guard end
@@ -440,11 +440,11 @@ core.register_converters('rewritten_path', function(input)
   return bytes and tonumber(bytes) == #strip and (paths.rewritten(path, strip, add) or 'ambiguous')
 end)
 
--- Many servers take `_` for `-`, some take any other character for it too: a name in disguise is the name.
+-- Many servers treat `_` as `-`, and some treat any other character so: a disguised name counts as the name.
 local function plain(name) return (name:lower():gsub('[^a-z0-9]', '-')) end
 local function decoded(text) return (text:gsub('%%(%x%x)', function(hex) return string.char(tonumber(hex, 16)) end)) end
 
--- 'name=value' → both, or nothing when it cannot be read or would begin a line of its own.
+-- 'name=value' → name and value, or nothing if it is unreadable or would start a line of its own.
 local function headerOf(pair)
   local name, value = pair:match('^([^=]+)=(.*)$')
   if not name then return nil end
@@ -453,7 +453,7 @@ local function headerOf(pair)
   return name, value
 end
 
--- 'name=value&name=value|name&name': what is added, and what is removed. False when it cannot be read.
+-- 'name=value&name=value|name&name': headers to add, and names to remove. False if unreadable.
 local operationsOf = remembered(16 * megabyte, function(text)
   local added, removed = text:match('^([^|]*)|([^|]*)$')
   if not added then return false end
@@ -467,8 +467,8 @@ local operationsOf = remembered(16 * megabyte, function(text)
   for name in removed:gmatch('[^&]+') do gone[plain(decoded(name))] = true end
   return { add = add, gone = gone }
 end)
--- Clients send the same header names over and over: which of them have to go is worked out once for each list. Clients also
--- choose the names, so a long list is not kept, and all lists of all routes have one bound.
+-- Clients send the same header names over and over, so the names to delete are memoized for each list. Clients also
+-- choose the names, so long lists are not stored, and all lists share one bound.
 local lists, listBytes = {}, 0
 local function namesToDelete(operations, names)
   local known = lists[operations]
@@ -477,7 +477,7 @@ local function namesToDelete(operations, names)
   local found = {}
   list = {}
   for name in names:gmatch('[^,]+') do
-    -- What clients said about themselves has gone by now: these are the edge's own.
+    -- The client's own forwarding headers are gone by now; these are the edge's.
     local isOurs = name:find('^x%-forwarded%-')
     if operations.gone[plain(name)] and not isOurs and not found[name] then list[#list + 1] = name end
     found[name] = true
@@ -492,7 +492,7 @@ local function namesToDelete(operations, names)
   known[names] = list
   return list
 end
--- `asked` is '<names that the client sent, with commas>:<route>|…'. Nothing is set when nothing is known about the route.
+-- `asked` is '<header names of the client, separated by commas>:<route>|…'. Sets nothing for an unknown route.
 local routeLength = #'edghtsrt_' + 26
 core.register_action('headers', { 'http-req' }, function(txn)
   local asked, http = txn:get_var('txn.asked'), txn.http
@@ -505,7 +505,8 @@ core.register_action('headers', { 'http-req' }, function(txn)
   txn:set_var('txn.rewritten', 1)
 end)
 
--- '<mode>|<allow>|<deny>|<methods>|<what is judged>' (module_entries.ts), whose lists are encoded like headers with & between.
+-- '<mode>|<allow>|<deny>|<methods>|<value to filter>' (module_entries.ts). Its lists are encoded like headers, separated
+-- by &.
 local function filterOf(input)
   local allow, deny, judged = input:match('^%a+|([^|]*)|([^|]*)|[^|]*|(.*)$')
   return allow, deny, judged
@@ -516,7 +517,7 @@ local function listed(list, isMatch)
   end
   return false
 end
--- With an allow list, something in it has to match; nothing in the deny list may.
+-- An allow list must have a match; a deny list must not.
 local function judge(isMatchOf)
   return remembered(4 * megabyte, function(input)
     local allow, deny, judged = filterOf(input)
@@ -529,14 +530,14 @@ end
 core.register_converters('method_passes', judge(function(method)
   return function(entry) return entry == method end
 end))
--- Both in lower case. Plain text, never a pattern of a tenant.
+-- Both in lower case. Compares plain text, never a tenant's pattern.
 core.register_converters('user_agent_passes', judge(function(agent)
   return function(entry) return agent:find(entry, 1, true) ~= nil end
 end))
 
--- '<value of the module>@<header lines>' → the one value of the header that a rate_limit counts by. Nothing where it is missing
--- or empty, or where servers could take another line for it: a client could vary the one that is counted. With `!` for `@`,
--- names may be in disguise.
+-- '<value of the module>@<header lines>' → the single value of the header that a rate_limit counts by. Nothing if the
+-- header is missing or empty, or if servers could use another line for it: a client could vary the counted one. With `!`
+-- for `@`, names may be disguised.
 core.register_converters('rate_value', function(input)
   local name, kind, first = input:match('|header:([%w-]+)|[^@!]*([@!])()')
   if not name then return '' end
@@ -556,7 +557,7 @@ core.register_converters('rate_value', function(input)
   return found == 1 and value or ''
 end)
 
--- What Connection names belongs to the connection. Framing and Host stay: without them it is another request.
+-- Headers named in Connection belong to the connection. Framing and Host stay: without them it is another request.
 local kept = { host = true, ['content-length'] = true, ['transfer-encoding'] = true }
 core.register_action('hop_by_hop', { 'http-req' }, function(txn)
   local http = txn.http
@@ -569,7 +570,7 @@ core.register_action('hop_by_hop', { 'http-req' }, function(txn)
   txn:set_var('txn.unhopped', 1)
 end)
 
--- 'status|name=value&name=value|body in base64' (responses.ts) → what txn:reply takes. False when it cannot be read.
+-- 'status|name=value&name=value|body in base64' (responses.ts) → the argument of txn:reply. False if unreadable.
 local function replyOf(text, converters)
   local status, list, encoded = text:match('^(%d%d%d)|([^|]*)|([^|]*)$')
   if not status then return false end
@@ -582,8 +583,8 @@ local function replyOf(text, converters)
   local body = encoded == '' and '' or converters:b64dec(encoded)
   return body and { status = tonumber(status), headers = fields, body = body } or false
 end
--- Answers with the response whose id is in txn.response. When it is not known, the configuration says that nothing is there;
--- after anything else, that this failed.
+-- Sends the response whose id is in txn.response. If it is unknown, the configuration answers that nothing is there; any
+-- other failure gives an error.
 local replies, replyCount = {}, 0
 core.register_action('respond', { 'http-req' }, function(txn)
   local text = responses:lookup(txn:get_var('txn.response'))
@@ -591,10 +592,10 @@ core.register_action('respond', { 'http-req' }, function(txn)
     txn:set_var('txn.unknown_response', 1)
     return
   end
-  -- By the whole text, so that what is remembered cannot outlive a change.
+  -- Keyed by the whole text, so that a changed response is not answered from the cache.
   local reply = replies[text]
   if reply == nil then
-    -- Up to 24 KB each.
+    -- Each entry takes up to 24 KB.
     if replyCount >= 128 then replies, replyCount = {}, 0 end
     reply = replyOf(text, txn.c)
     replies[text] = reply
@@ -605,7 +606,7 @@ core.register_action('respond', { 'http-req' }, function(txn)
   txn:done(txn:reply(reply))
 end)
 
--- Tells the agent that the health of a native backend's server has changed, in the words of HAProxy's own log (see
+-- Tells the agent when a server of a native backend goes up or down, in the format of HAProxy's own log (see
 -- native/health.ts). Every thread loads this file; one of them is enough.
 if core.thread <= 1 then
   core.event_sub({ 'SERVER_UP', 'SERVER_DOWN' }, function(event, server)

@@ -23,13 +23,13 @@ type Parts = {
   trouble: (error: unknown) => void
 }
 
-/** How HAProxy gets everything at once: from files, or by comparing what it has. */
+/** Loads the complete state into HAProxy: from files, or by comparing and changing a running one. */
 export function createLoading(parts: Parts) {
   const { timing, runtime, haproxy, claims, natives, config, files, certificates, tenants, trouble } = parts
   let isInDoubt = false
   let loads = 0
 
-  /** A native backend that HAProxy cannot read must not keep all the others, and the node, down. */
+  /** A native backend that HAProxy cannot parse must not keep the node down. */
   function fallBack(): boolean {
     files.outdate(['config'])
     return config.toggleNatives()
@@ -67,11 +67,11 @@ export function createLoading(parts: Parts) {
     catchUpNatives,
     fallBack,
 
-    /** With what an earlier agent has left behind. The files follow; see lifetime.ts. */
+    /** Adopts what an earlier agent has left. The files follow; see lifetime.ts. */
     async catchUp(): Promise<void> {
       await catchUpNatives()
       await bringUpToDate(runtime, claims)
-      // Files that cannot be copied now are looked at again: see process/lifetime.ts.
+      // A failed copy is retried: see process/lifetime.ts.
       await certificates.load().catch(trouble)
       if (!(await tenants.isInForce())) throw new Error('it serves other certificates of accounts than are on disk')
     },
@@ -88,9 +88,9 @@ export function createLoading(parts: Parts) {
         isInDoubt = false
       }
     },
-    /** What it has is not what it should have, and is about to be loaded again. */
+    /** HAProxy's state differs from the agent's and will be loaded again. */
     isInDoubt: (): boolean => isInDoubt,
-    /** Another number after each time that everything is loaded. */
+    /** Changes with every complete load. */
     loads: (): number => loads,
   }
 }

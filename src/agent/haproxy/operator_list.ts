@@ -4,18 +4,19 @@ import type { Difference } from './comparison/difference.ts'
 import { ask, converse, RuntimeError } from './process/runtime.ts'
 import { loadedCertificateFolder, operatorList, type ProxySettings } from './settings.ts'
 
-/** What no client asks for: stands where a file has no names left, so that it stays loaded. */
+/** A name that no client requests. It keeps a file loaded that has no other names left. */
 const noName = 'gatehouse.invalid'
 
 /**
- * The crt-list of the operator's certificates. A file is served for the names in it, as in a folder, but for those that ask clients
- * for certificates: they have lines of their own in the other list, and HAProxy would prefer the older line of the two.
+ * The crt-list of the operator's certificates. A file serves the names in its certificate, as in a folder, except those
+ * that ask clients for certificates: these have their own lines in the other list, and HAProxy would prefer the older of
+ * the two lines.
  */
 export function createOperatorList(settings: ProxySettings, disk: Files) {
   const [folder, list] = [loadedCertificateFolder(settings), operatorList(settings)]
   let reserved: ReadonlySet<string> = new Set()
   let names: ReadonlyMap<string, readonly string[]> = new Map()
-  /** By file. */
+  /** Keyed by file name. */
   const lines = new Map<string, string>()
 
   function lineOf(file: string): string {
@@ -31,7 +32,7 @@ export function createOperatorList(settings: ProxySettings, disk: Files) {
     await expect(settings, `add ssl crt-list ${list} <<\n${line}\n`, /Success!$/)
     lines.set(file, line)
   }
-  /** The new line first: no name is without one. */
+  /** Adds the new line first, so that every name always has one. */
   async function replace(file: string): Promise<void> {
     await add(file)
     const path = join(folder, file)
@@ -41,14 +42,16 @@ export function createOperatorList(settings: ProxySettings, disk: Files) {
   }
 
   return {
-    /** Before HAProxy starts or reloads. */
+    /** Runs before HAProxy starts or reloads. */
     async prepare(files: ReadonlyMap<string, readonly string[]>): Promise<void> {
       names = files
       lines.clear()
       for (const file of [...files.keys()].sort()) lines.set(file, lineOf(file))
       await write()
     },
-    /** As long as HAProxy has the same: what is in the files now, of which these are new to it, or gone. */
+    /**
+     * Updates a running HAProxy: `files` has the current names, and `isNew` tells which files HAProxy has just loaded.
+     */
     async update(files: ReadonlyMap<string, readonly string[]>, isNew: (file: string) => boolean): Promise<void> {
       names = files
       for (const file of files.keys()) {
@@ -80,7 +83,7 @@ export function createOperatorList(settings: ProxySettings, disk: Files) {
 
 export async function linesInForce({ runtimeSocket }: ProxySettings, list: string): Promise<string[]> {
   const found: string[] = []
-  // From the file, HAProxy takes our comment for further names.
+  // HAProxy parses the comment in the file as more names.
   for await (const { answer } of converse(runtimeSocket, [`show ssl crt-list ${list}`]))
     for (const line of answer.split('\n')) if (line.startsWith('/')) found.push(line.replace(/ # .*$/, '').trim())
   return found

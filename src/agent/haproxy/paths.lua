@@ -1,15 +1,15 @@
--- How paths are spelled for the look-up, and how else a server could read them (docs/adr/0033). Loaded before
--- gatehouse.lua, which uses `paths`.
+-- Spells paths for the look-up, and finds the other ways in which a server could read them (docs/adr/0033). Loaded
+-- before gatehouse.lua, which uses `paths`.
 
 paths = {}
 
 local sub = string.sub
 
--- The spelling of route_keys.ts. normalize-uri has removed the plain dot segments before.
+-- Same spelling as route_keys.ts. normalize-uri has already removed the plain dot segments.
 local function encodedByte(character) return ('%%%02X'):format(character:byte()) end
 local function plainOrEncoded(hex)
   local character = string.char(tonumber(hex, 16))
-  -- Not yet encoded, what has to be: a mark that no path can have stands for its percent sign.
+  -- Marks characters to encode with a byte that no path contains; the mark becomes the percent sign later.
   return character:find("^[%w%-._~!$&'()*+,:;=@]$") and character or '\0' .. hex:upper()
 end
 local function spelled(path)
@@ -19,7 +19,7 @@ local function spelled(path)
 end
 local function merged(path) return (path:gsub('//+', '/')) end
 
--- As the server reads it that decodes and cuts the most: every separator counts as a slash, parameters are gone.
+-- The reading of a server that decodes and cuts the most: every separator counts as a slash, and parameters are removed.
 local function separated(path)
   return (spelled(path):gsub('%%2F', '/'):gsub('%%5C', '/'):gsub(';[^/]*', ''))
 end
@@ -36,8 +36,8 @@ core.register_converters('canonical_path', function(path)
   return '/' .. table.concat(segments, '/') .. (isFolder and '/' or '')
 end)
 
--- As the server reads it that decodes no separator and cuts nothing. A path with encoded separators that has dot
--- segments or parameters too has more readings than these two: it becomes what no route has.
+-- The reading of a server that decodes no separator and cuts nothing. A path with encoded separators together with dot
+-- segments or parameters has more readings than these two: it becomes a path that no route has.
 core.register_converters('literal_path', function(path)
   local text = merged(spelled(path))
   if not text:find('%%2F') and not text:find('%%5C') then return text end
@@ -47,7 +47,8 @@ core.register_converters('literal_path', function(path)
   return text:find(';', 1, true) and '|' or text
 end)
 
--- Without dot segments. An empty segment is a folder here; servers that merge slashes first read it in two steps.
+-- Removes dot segments. An empty segment counts as a folder here; servers that merge slashes first are covered by two
+-- steps.
 local function withoutDots(path)
   local segments = {}
   local last = ''
@@ -78,7 +79,7 @@ local function withoutScript(segment)
   return name and scripts[name:lower()] and '' or nil
 end
 
--- Two, three or four bytes for a character that has one.
+-- Shortens overlong encodings of two, three or four bytes to the plain character.
 local function withoutOverlong(path)
   local function short(high, low)
     local code = (tonumber(high, 16) & 31) << 6 | tonumber(low, 16) & 63
@@ -88,41 +89,41 @@ local function withoutOverlong(path)
   return spelled((text:gsub('%%(C[01])%%([89AB]%x)', short)))
 end
 
--- What servers do to a path before they compare it, and others do not: a text that shows that there is something to do,
--- and the path afterwards. Some do several, in any order, and some do one twice.
+-- What some servers do to a path before they compare it: a pattern that shows whether the step applies, and the step. A
+-- server may take several steps, in any order, and some of them twice.
 local steps = {
-  -- Decode once more, what another proxy has decoded already.
+  -- Decode once more, for a server behind another proxy that has decoded already.
   { '%25', function(path) return spelled((path:gsub('%%25(%x%x)', '%%%1'))) end },
   { '%C', withoutOverlong },
   { '%E0%8', withoutOverlong },
   { '%F0%80', withoutOverlong },
   { '%2F', function(path) return (path:gsub('%%2F', '/')) end },
   { '%5C', function(path) return (path:gsub('%%5C', '/')) end },
-  -- Parameters: of each segment, of the last one, or as the end of the path.
+  -- Remove parameters: from each segment, from the last one, or as the end of the path.
   { ';', function(path) return (path:gsub(';[^/]*', '')) end },
   { ';', function(path) return (path:gsub(';[^/]*$', '')) end },
   { ';', function(path) return (path:gsub(';.*$', '')) end },
-  -- The end of a string, of a path, and of a query.
+  -- Cut at the end of a string, of a path, and of a query.
   { '%00', function(path) return (path:gsub('%%00.*$', '')) end },
   { '%3F', function(path) return (path:gsub('%%3F.*$', '')) end },
   { '%23', function(path) return (path:gsub('%%23.*$', '')) end },
-  -- URL parsers remove tabs and line ends, and some servers all control characters.
+  -- URL parsers remove tabs and line ends; some servers remove all control characters.
   { '%0', function(path) return (path:gsub('%%0[9AD]', '')) end },
   { '%', function(path) return (path:gsub('%%[01]%x', ''):gsub('%%7F', '')) end },
   { '//', merged },
-  -- A network-path reference: what follows two slashes is a host.
+  -- A network-path reference: the part after two slashes is a host.
   { '//', function(path) return (path:gsub('^//+[^/]*', '')) end },
   { '/.', function(path) return hasDots(path) and withoutDots(path) or path end },
   { '.', function(path) return (path:gsub('[^/]+', withoutTails)) end },
   { '%20', function(path) return (path:gsub('[^/]+', withoutTails)) end },
-  -- /index.php/admin is /admin to the program index.php.
+  -- In /index.php/admin, the program index.php sees /admin.
   { '.', function(path) return (path:gsub('/([^/]+)%f[/]', withoutScript)) end },
   -- ASP.NET sessions without a cookie: /(S(…))/admin.
   { '/(', function(path) return (path:gsub('/%(%a%([^/]*%)%)%f[/]', '')) end },
 }
 
--- All paths that a server could take this one for. Nil when there are too many: no browser sends such a path, and looking
--- them all up would be work that a client can ask for.
+-- All paths that a server could read this path as. Nil if there are too many: no browser sends such a path, and looking
+-- all of them up would be work that a client can cause.
 local maxReadings, maxBytes = 64, 64 * 1024
 function paths.readings(path)
   local first = spelled(path)
@@ -145,7 +146,8 @@ function paths.readings(path)
   return list
 end
 
--- Latin, Greek and Cyrillic capitals whose UTF-8 has two bytes, by their first byte: from, to, and the small letter.
+-- Latin, Greek and Cyrillic capitals of two UTF-8 bytes, by their first byte: the range of the second byte, the first
+-- byte of the lower-case letter, and the offset of its second byte.
 local capitals = {
   c3 = { { 0x80, 0x96, 0xc3, 0x20 }, { 0x98, 0x9e, 0xc3, 0x20 } },
   ce = { { 0x91, 0x9f, 0xce, 0x20 }, { 0xa0, 0xab, 0xcf, -0x20 } },
@@ -157,10 +159,10 @@ local function smallLetter(first, second)
     if byte >= range[1] and byte <= range[2] then return ('%%%02x%%%02x'):format(range[3], byte + range[4]) end
   end
 end
--- Letters that are i, s and k in another case.
+-- Letters whose other case is i, s or k.
 local ascii = { ['%c4%b0'] = 'i', ['%c4%b1'] = 'i', ['%c5%bf'] = 's', ['%e2%84%aa'] = 'k' }
 
--- The key of route_keys.ts for all spellings that differ in case or in slashes at the end.
+-- The key of route_keys.ts that all spellings share that differ in case or in trailing slashes.
 function paths.folded(path)
   local text = path:lower()
   if text:find('%', 1, true) then
@@ -170,7 +172,7 @@ function paths.folded(path)
   return (text:gsub('/+$', ''))
 end
 
--- Segments are compared as they are spelled for the look-up. Nil when the path does not have the prefix.
+-- Compares segments in their look-up spelling. Nil if the path does not have the prefix.
 local function withoutPrefix(path, strip)
   local at = 1
   for segment in strip:gmatch('[^/]+') do
@@ -181,13 +183,13 @@ local function withoutPrefix(path, strip)
   return sub(path, at)
 end
 
--- The path that an upstream gets of a route that rewrites it. Nil when servers would not agree where the prefix ends, or some
--- would read a path that is not below the one that is added. normalize-uri has removed the plain dot segments before.
+-- The path for the upstream of a route that rewrites it. Nil if servers could disagree on where the prefix ends, or
+-- could read a path outside of the added one. normalize-uri has already removed the plain dot segments.
 function paths.rewritten(path, strip, add)
   local rest = withoutPrefix(path, strip)
   if not rest and withoutPrefix(merged(separated(path)), strip) then return nil end
   rest = '/' .. (rest or path):gsub('^/+', '')
-  -- A network-path reference to some, whose host a client would choose.
+  -- Some servers read it as a network-path reference, whose host the client would choose.
   if separated(rest):find('^//') then return nil end
   if add == '' then return rest end
   local readings = paths.readings('/-' .. rest)

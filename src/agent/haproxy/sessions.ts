@@ -10,14 +10,14 @@ import type { ProxySettings } from './settings.ts'
 /** `address:port` as HAProxy prints it, or `*:port`. */
 export type Destinations = { readonly has: (addressAndPort: string) => boolean; readonly isEmpty: boolean }
 
-/** How many deleted or moved edges are remembered for a `closeSessions` that comes after the change. */
+/** Number of deleted or moved edges to remember for a `closeSessions` after the change. */
 const remembered = 10_000
 
 const edgeOf = (value: string): string => value.split('|', 1)[0] ?? ''
 
 /**
- * HAProxy does not say which edge a session belongs to, but which destination it came to. So what an edge was reached
- * under is remembered after it has gone from the map, until its sessions have been closed.
+ * HAProxy shows the destination of a session, but not its edge. The destinations of an edge are therefore remembered
+ * after it has left the map, until its sessions have been closed.
  */
 export function formerDestinations() {
   const former = new Map<string, Set<string>>()
@@ -31,7 +31,7 @@ export function formerDestinations() {
       }
     },
 
-    /** When it fails, the same can be closed later. Resolves to how many there were. */
+    /** If it fails, the same call can be repeated. Resolves to the number of closed sessions. */
     async closeSessions(settings: ProxySettings, targets: readonly string[], claims: Claims): Promise<number> {
       const count = await endSessions(settings, destinationsOf(targets, claims), new Set(targets))
       for (const edge of targets) former.delete(edge)
@@ -43,7 +43,7 @@ export function formerDestinations() {
     const edges = new Set([...edgeIds].filter((id) => id.startsWith('edgtcp_')))
     const keys = new Set<string>()
     for (const edge of edges) for (const key of former.get(edge) ?? []) keys.add(key)
-    // A node may have a hundred thousand of them, and most changes are about none.
+    // A node may have a hundred thousand entries, and most changes concern none of them.
     if (edges.size > 0) for (const [key, value] of claims.entries('tcp')) if (edges.has(edgeOf(value))) keys.add(key)
     return {
       isEmpty: keys.size === 0,
@@ -57,12 +57,13 @@ export function formerDestinations() {
 }
 
 /**
- * Requests that may become a WebSocket are recorded with their route while they last, once they are allowed and within
- * their limits, so only admitted clients fill the table. A session that does not fit could not be closed later, and is
- * refused. HAProxy does not show the variables of a session, but `txn.id32` is the number that it shows as `id`.
+ * Records a request that may become a WebSocket with its route while it lasts. It does so once the request is allowed
+ * and within its limits, so that only admitted clients fill the table. A session that does not fit could not be closed
+ * later, and is refused. HAProxy does not show the variables of a session, but `txn.id32` is the number that it shows as
+ * `id`.
  *
- * A request that was decided before a change, and is recorded after the close that follows it, would be missed. Each close
- * therefore changes `proc.closes` first, and a request that sees another value than before its look-ups is refused.
+ * A request that is decided before a change and recorded after the following close would be missed. Each close therefore
+ * changes `proc.closes` first, and a request is refused if the value differs from the one before its look-ups.
  */
 export const beforeWebsocket = `
   acl upgrades req.fhdr(upgrade) -m found
@@ -74,13 +75,13 @@ export const noteWebsocket = `
   http-request return ${answers.changing} if upgrades !{ var(txn.closes),sub(proc.closes) eq 0 }`
 export const websocketTable = (settings: ProxySettings): string =>
   tableOfOpen('websockets', 'string len 64', maxWebsockets(settings), '1s')
-/** As many as HAProxy has file descriptors for, which an upstream with HTTP/2 does not need for each of them. */
+/** As many as HAProxy has file descriptors for; with an HTTP/2 upstream, not every WebSocket needs its own. */
 const maxWebsockets = ({ maxconn }: ProxySettings): number => 2 * maxconn
 
 /**
- * Ends TCP connections by their destination and WebSockets by their route, in every worker: those that a reload has left
- * behind serve their sessions to the end. What came to a destination after it went to another edge is closed with the
- * rest; its client connects again.
+ * Ends TCP connections by destination and WebSockets by route, in every worker: workers from before a reload still serve
+ * their sessions. A connection that came to a destination after the move to another edge is closed too; its client
+ * reconnects.
  */
 export async function endSessions(
   settings: ProxySettings,
@@ -102,7 +103,7 @@ export async function endSessions(
   return count
 }
 
-/** Ends what comes from these addresses and goes on for long: TCP connections, WebSockets and requests in flight. */
+/** Ends long-lived traffic from these addresses: TCP connections, WebSockets and requests in flight. */
 export async function endSessionsFrom(settings: ProxySettings, isRefused: (source: string) => boolean): Promise<void> {
   for (const pid of await workersOf(settings)) {
     const sessions = parseSessions(await ask(settings.masterSocket, `@!${pid} show sess all`))
@@ -117,7 +118,7 @@ async function workersOf({ masterSocket }: ProxySettings): Promise<string[]> {
   return [...listed.matchAll(/^(\d+)\s+worker\s/gm)].map(([, pid = '']) => pid)
 }
 
-/** Resolves to false when the worker has ended since it was listed, with all its sessions. */
+/** Resolves to false if the worker has exited since it was listed, and all its sessions with it. */
 async function beginClose({ masterSocket }: ProxySettings, pid: string): Promise<boolean> {
   const value = randomInt(2 ** 47)
   const answer = await ask(masterSocket, `experimental-mode on; @!${pid} set var proc.closes int(${value})`)
@@ -133,7 +134,7 @@ function idsOfWebsockets(table: string, routes: ReadonlySet<string>): Set<number
   return found
 }
 
-/** The table has the last 32 bits of the number. */
+/** The table has the last 32 bits of the id. */
 const id32 = (id: string): number => Number(BigInt.asUintN(32, BigInt(id)))
 
 type Session = { pointer: string; id: number; source: string | undefined; destination: string | undefined }

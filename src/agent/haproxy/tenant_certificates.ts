@@ -12,13 +12,13 @@ import { converse } from './process/runtime.ts'
 import { type ProxySettings, tenantFolder, tenantList } from './settings.ts'
 import { digestOf, entryOf, fileOf, type Line, readList, writeSealed } from './tenant_list.ts'
 
-/** HAProxy accepted the connection and said no: this certificate cannot be used. */
+/** HAProxy answered, and rejected the certificate. */
 class Unusable extends Error {}
 
 /**
- * Certificates of accounts in HAProxy. Each name has a line in a crt-list with the name as its filter, so that the names
- * inside a certificate decide nothing. Files and list are written after HAProxy has taken a change: what is on disk has
- * always been accepted, and HAProxy starts from it with everything else down.
+ * Certificates of accounts in HAProxy. Each name has a line in a crt-list with the name as its filter, so the names
+ * inside a certificate have no effect. Files and list are written after HAProxy has accepted a change: everything on
+ * disk was accepted once, so HAProxy can start from it with everything else down.
  */
 export function createTenantCertificates(
   settings: ProxySettings,
@@ -28,15 +28,15 @@ export function createTenantCertificates(
   const [folder, list] = [tenantFolder(settings), tenantList(settings)]
   const lines = new Map<string, Line>()
   const authorities = createAuthorities(settings, files)
-  /** Kept across calls: one that fails after HAProxy has taken a name leaves the list to the next. */
+  /** Kept across calls: if a call fails after HAProxy has accepted a name, the next one writes the list. */
   let isListed = true
 
   const { listed, namesThatAsk, authoritiesInUse } = readersOf(settings, lines)
 
   /**
-   * Reads what an earlier agent has left, and makes sure that HAProxy finds a list even if that one is damaged. What asks clients for
-   * something else than its edge does now is left out: a client that was asked the wrong question must not seem to have answered
-   * the right one.
+   * Reads what an earlier agent has left, and gives HAProxy a list even if that one is damaged. Skips lines whose mutual
+   * TLS settings differ from those of their edge now: a client that was asked for another certificate must not pass as
+   * verified.
    */
   async function open(askedFor: (name: string) => string | undefined): Promise<void> {
     await files.makeFolder(folder, 0o700)
@@ -54,24 +54,24 @@ export function createTenantCertificates(
 
   return {
     open,
-    /** Which lines of the list a running HAProxy lacks, or has although it should not. */
+    /** Lines that a running HAProxy lacks, or has but should not have. */
     async differences(): Promise<Difference[]> {
       const ofLines = await lineDifferences(settings, lines)
       return [...ofLines, ...(await authorities.differences([...authoritiesInUse()]))]
     },
-    /** What HAProxy has. */
     loaded: (): LoadedCertificates => new Map(lines.values().map(({ file, digest }) => [file, digest])),
 
     served: (): ReadonlyMap<string, Line> => lines,
 
-    /** In force when it resolves. Throws when HAProxy cannot be asked; then the same can be asked again. */
+    /** In force once it resolves. Throws if HAProxy does not answer; the same call can then be repeated. */
     async serve({ set, del }: Parameters<NameServer['serve']>[0]): ReturnType<NameServer['serve']> {
       const authoritiesBefore = authoritiesInUse()
       const { faults, unusable } = await takeIn(lines, set, put, () => {
         isListed = false
       })
       const gone = new Set([...del, ...unusable])
-      // The operator's certificates stand in for names that ask for nothing before their lines go.
+      // Names without mutual TLS fall back to the operator's certificates, so these must be in place before the lines
+      // go.
       await operators.reserve(namesThatAsk().difference(gone), true)
       for (const name of gone) {
         const line = lines.get(name)
@@ -82,14 +82,14 @@ export function createTenantCertificates(
       }
       if (!isListed) await writeAtomically(files, list, [listed()])
       isListed = true
-      // A list that names them would keep HAProxy from starting.
+      // After the list is written: a list that names a missing file would keep HAProxy from starting.
       for (const digest of authoritiesBefore.difference(authoritiesInUse())) await authorities.drop(digest)
       return faults
     },
 
     /**
-     * Whether a running HAProxy has exactly these names. After a crash of the agent it may have one more or one less, and
-     * is then reloaded.
+     * Whether a running HAProxy has exactly these names. After a crash of the agent it may have one more or one fewer,
+     * and is then reloaded.
      */
     async isInForce(): Promise<boolean> {
       const found = [...(await lineDifferences(settings, lines)), ...(await operators.lineDifferences())]
@@ -106,7 +106,7 @@ const readersOf = (settings: ProxySettings, lines: ReadonlyMap<string, Line>) =>
   authoritiesInUse: (): Set<string> => new Set(lines.values().flatMap(({ asks }) => (asks ? [asks.settings] : []))),
 })
 
-/** `unusable`: names whose clients would be asked for something that does not hold any more. They get no further than the handshake. */
+/** `unusable`: names whose clients would be asked for outdated authorities. Their handshakes fail. */
 async function takeIn(
   lines: Map<string, Line>,
   set: readonly ServedName[],
@@ -136,12 +136,12 @@ type PutParts = {
   authorities: ReturnType<typeof createAuthorities>
   lines: ReadonlyMap<string, Line>
 }
-/** Resolves to the line that is in force now. */
+/** Resolves to the line that is now in force. */
 async function putLine({ settings, files, authorities, lines }: PutParts, served: ServedName): Promise<Line> {
   const { certificate, except, pem, asks } = served
   const [file, digest] = [fileOf(settings, served), digestOf(pem)]
   const before = lines.get(served.name)
-  // Not even parsed: at a start these are nearly all.
+  // Skips parsing: at a start, nearly all are unchanged.
   if (before?.file === file && before.digest === digest) return { ...before, certificate }
   const isNew = before?.file !== file
   const fault = pemFault(pem) ?? (asks && isNew ? await authorities.put(asks) : undefined)
@@ -166,19 +166,18 @@ async function lineDifferences(settings: ProxySettings, lines: ReadonlyMap<strin
   ]
 }
 
-/** Each with what HAProxy answers when it has done it. */
 async function say(
   { runtimeSocket }: ProxySettings,
   commands: readonly (readonly [string, Pick<RegExp, 'test'>])[],
 ): Promise<void> {
   const expected = new Map(commands)
-  // The further lines of a command are the private key.
+  // Only the first line: the others contain the private key.
   for await (const { command, answer } of converse(runtimeSocket, expected.keys()))
     if (!expected.get(command)?.test(answer))
       throw new Unusable(`HAProxy answered ${answer} to ${command.split('\n')[0]}`)
 }
 
-/** Without a gap: HAProxy switches to the new certificate with the commit. A new file gets a line. */
+/** Switches without a gap: HAProxy uses the new certificate from the commit on. A new file gets a line. */
 async function loadFile(
   settings: ProxySettings,
   file: string,
@@ -210,5 +209,5 @@ async function dropFile(settings: ProxySettings, files: Files, file: string): Pr
   await files.remove(file)
 }
 
-/** One ends a payload on the runtime socket. */
+/** An empty line ends a payload on the runtime socket. */
 const withoutEmptyLines = (pem: string): string => pem.replaceAll(/\r?\n(\r?\n)+/g, '\n').trimStart()

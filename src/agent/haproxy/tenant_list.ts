@@ -6,20 +6,20 @@ import type { Files } from '../disk/files.ts'
 import { digestOfAuthorities } from './maps/name_entries.ts'
 import { authorityFolder, type ProxySettings, tenantFolder, tenantList } from './settings.ts'
 
-/** One line of the list: a file of its own for each name, which is served for that name and for nothing else. */
+/** One line of the list: each name has its own file, which serves that name only. */
 export type Line = {
   readonly file: string
   readonly certificate: string
   readonly except: readonly string[]
   readonly digest: string
   readonly notAfter: number
-  /** Clients are asked for a certificate of the authorities in the file of this digest. */
+  /** Mutual TLS with the authorities in the file of this digest. */
   readonly asks?: { readonly mode: MutualTlsMode; readonly settings: string } | undefined
 }
 
 export const digestOf = (text: string): string => hash('sha256', text, 'hex')
 
-/** Other exceptions, or something else asked of clients, are another file, so that one line can take over from the other. */
+/** Other exceptions or mutual TLS settings give another file, so that one line can replace the other. */
 export const fileOf = (
   settings: ProxySettings,
   { name, except, asks }: Pick<ServedName, 'name' | 'except'> & { asks?: { settings: string } | undefined },
@@ -31,15 +31,15 @@ export const fileOf = (
 export const authorityFile = (settings: ProxySettings, digest: string): string =>
   join(authorityFolder(settings), `${digest}.pem`)
 
-/** With options in the order in which HAProxy shows them. */
+/** Options are in the order in which HAProxy shows them. */
 export const entryOf = (settings: ProxySettings, name: string, { file, except, asks }: Line): string => {
   const options = asks ? [`[verify ${asks.mode} ca-file ${authorityFile(settings, asks.settings)}]`] : []
   return [file, ...options, name, ...except.map((each) => `!${each}`)].join(' ')
 }
 
 /**
- * The first line has the hash of the others: what is half a file after a power cut is then found without a parser, and
- * served again from the record. So nothing has to wait for the disk.
+ * The first line has the hash of the rest. A file that a power cut has truncated is detected without parsing it, and
+ * served again from the record, so no write has to wait for the disk.
  */
 export async function writeSealed(files: Files, { file, digest, notAfter }: Line, pem: string): Promise<void> {
   const written = await files.open(`${file}.new`, 'empty')
@@ -54,7 +54,7 @@ export async function writeSealed(files: Files, { file, digest, notAfter }: Line
 const textOf = async (files: Files, file: string): Promise<string> =>
   (await files.read(file).catch(() => undefined))?.toString('latin1') ?? ''
 
-/** Undefined for what HAProxy has not accepted like this. */
+/** Undefined if the file is not exactly what HAProxy accepted. */
 async function readSealed(files: Files, file: string): Promise<{ digest: string; notAfter: number } | undefined> {
   const text = await textOf(files, file)
   const [, digest = '', notAfter] = /^# ([0-9a-f]{64}) (\d+)\n/.exec(text) ?? []
@@ -62,7 +62,7 @@ async function readSealed(files: Files, file: string): Promise<{ digest: string;
   return { digest, notAfter: Number(notAfter) }
 }
 
-/** `file [options] name !exception … # certificate`, as far as the files are usable. */
+/** Parses `file [options] name !exception … # certificate`, and skips lines whose files are unusable. */
 export async function* readList(settings: ProxySettings, files: Files): AsyncGenerator<[name: string, line: Line]> {
   for (const listed of (await textOf(files, tenantList(settings))).split('\n')) {
     const [all = '', options] = / \[(.+?)\] /.exec(listed) ?? []
@@ -77,7 +77,7 @@ export async function* readList(settings: ProxySettings, files: Files): AsyncGen
   }
 }
 
-/** Only with a whole file of authorities: HAProxy would not start without it. */
+/** Requires a complete file of authorities: HAProxy would not start without it. */
 async function readAsked(settings: ProxySettings, files: Files, options: string): Promise<Line['asks']> {
   const [, mode, file = ''] = /^verify (required|optional) ca-file (\S+)$/.exec(options) ?? []
   if (mode !== 'required' && mode !== 'optional') return undefined

@@ -3,11 +3,11 @@ import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
 import type { Released } from './intake.ts'
 
 /**
- * What has arrived at this node, to be compared with what the control plane says is live. A record that could not be applied
- * has arrived, too: it is refused and reported for itself.
+ * Tracks everything that has arrived at this node, for comparison with the control plane's digest of live records. A
+ * record that could not be applied counts as arrived: the node refuses and reports it separately.
  */
 export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
-  /** Newer than the known ones, and not applied. After a restart they are read again. */
+  /** Newer than the known versions, but not applied. The node reads them again after a restart. */
   const unapplied = new Map<string, Signed>()
   let live: LiveSet | undefined
   let differs = false
@@ -16,7 +16,7 @@ export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
     const record = known.get(key as RecordKey)
     return unapplied.get(key) ?? (record && signedOf(record))
   }
-  /** Not before it is needed: a node with a million records starts from its disk without it. */
+  /** Built on demand: a node with a million records starts from its disk without it. */
   function liveSet(): LiveSet {
     if (live) return live
     live = createLiveSet()
@@ -39,8 +39,8 @@ export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
 
   return {
     /**
-     * Call it before `known` changes, and the returned function once it has. Undefined when these lead to another state than
-     * the control plane has signed for: then they must not be applied, and everything is to be read again.
+     * Call it before `known` changes, and the returned function afterwards. Undefined if these records lead to another
+     * state than the control plane has signed: the caller must not apply them and has to read everything again.
      */
     expect(
       released: readonly Released[],
@@ -50,7 +50,8 @@ export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
       const unusable = released.flatMap((each) => each.unusable ?? [])
       const signed = [...[...arriving.values()].map(signedOf), ...unusable]
       const whole = released.findLast(({ isWhole }) => isWhole)
-      // The intake has compared it. It stands for everything up to there, even for what is newer than something in it.
+      // The intake has already compared it. It replaces everything up to its generation, even newer versions of single
+      // records.
       if (whole)
         return () => {
           for (const [key, { generation }] of unapplied) if (generation <= whole.applied) unapplied.delete(key)
@@ -78,7 +79,6 @@ export function createArrivals(known: ReadonlyMap<RecordKey, EdgeRecord>) {
   }
 }
 
-/** Digest of the state that these lead to. */
 function digestAfter(released: readonly Released[], reached: number): string | undefined {
   const last = released.at(-1)
   if (!last || last.applied < reached) return undefined

@@ -3,27 +3,27 @@ import { ClosedConnectionError } from '@nats-io/transport-node'
 import type { BucketApi } from '../../distribution/bucket_api.ts'
 import { spread, type Timing, wait } from '../../kernel/timing.ts'
 
-/** `pending`: 0 when the bucket had nothing more after this one; otherwise about how many more. */
+/** `pending`: 0 if this was the last entry of the bucket, otherwise about how many follow. */
 export type ReadEntry = { key: string; revision: number; text: string; pending: number }
 
 const batchSize = 1_000
-/** Changes come as plain messages first; the bucket is for what those have missed. */
+/** Changes arrive as plain messages first. The bucket supplies what those missed. */
 const pollMs = 500
-/** While nothing seems to be missing: the last message of all may have been lost, which no later one tells. */
+/** Used while nothing seems to be missing. The most recent message may be lost, and no later one reveals that. */
 const longestPauseMs = 5_000
-/** Between two messages of one batch. Also until the first, for which the library has a limit of its own. */
+/** Between two messages of a batch, and until the first one, for which the library has a limit of its own. */
 const longestSilenceMs = 10_000
 const maxFailures = 10
 
 /**
- * The entries of a bucket in the order of their revisions, from one on, for good, until the signal. It asks for them and
- * leaves nothing behind in NATS. A watch would need a consumer, and a node that may create consumers may have them deliver
- * anywhere, such as to other nodes in the name of the control plane.
+ * Yields the entries of a bucket in revision order, from a given one on, until the signal aborts. It queries the bucket
+ * and creates nothing in NATS: a watch would need a consumer, and a node that may create consumers could make them
+ * deliver anywhere, such as to other nodes in the name of the control plane.
  *
- * It looks often until the node is up to date, and when a plain message was missed; otherwise seldom.
+ * It polls often until the node is up to date and when a plain message was missed, otherwise seldom.
  *
- * Any replica answers batches, and one may be behind. So the end is the end only when the leader says so, and every
- * revision up to it was read from a replica that had it.
+ * Any replica may answer a batch, and it may lag. The read is complete only if the leader confirms the last revision and
+ * a replica that had it answered every read up to it.
  */
 export async function* readBucket(
   { streams, direct }: Pick<BucketApi, 'streams' | 'direct'>,
@@ -47,7 +47,7 @@ export async function* readBucket(
       }
       for (let batch = [found]; batch.length > 0; batch = await readBatch(direct, bucket, next, timing, signal)) {
         for (const entry of batch) {
-          // Held until the one after it is there: of the last one it is not known yet whether there are more.
+          // Held until the next one arrives: only then is it known whether this was the last.
           if (held) yield { ...held, pending: entry.pending + 1 }
           held = entry
           next = entry.revision + 1
@@ -55,14 +55,14 @@ export async function* readBucket(
       }
       failures = 0
     } catch (error) {
-      // NATS is unreachable or electing a leader. Retry, and report it if that does not help.
+      // NATS may be unreachable or electing a leader. Retry, and report it if that does not help.
       if (error instanceof ClosedConnectionError || ++failures >= maxFailures) throw error
       await wait(timing, pollMs, signal)
     }
   }
 }
 
-/** A thousand nodes that ask twice a second are most of what an idle NATS does. */
+/** A thousand nodes that poll twice a second would cause most of the load of an idle NATS. */
 async function pause(timing: Timing, isUpToDate: () => boolean, signal: AbortSignal): Promise<void> {
   const end = timing.elapsed() + spread(timing, longestPauseMs)
   do await wait(timing, pollMs, signal)
@@ -74,15 +74,15 @@ async function nextFromLeader(
   bucket: string,
   seq: number,
 ): Promise<ReadEntry | undefined> {
-  // The server takes both fields; the library's type knows them only one by one.
+  // The server accepts both fields together; the library's type allows only one.
   const query: SeqMsgRequest & NextMsgRequest = { seq, next_by_subj: `$KV.${bucket}.>` }
   const message = await streams.getMessage(`KV_${bucket}`, query)
   return message ? entryOf(message, bucket, 0) : undefined
 }
 
 /**
- * As many as there are, up to the size of a batch. A message that was lost on the way is an error, and so is a batch that
- * stops half-way: the library never ends a batch whose connection is closed.
+ * Reads up to one batch. It fails if a message was lost or the batch stops half-way, because the library never ends a
+ * batch whose connection is closed.
  */
 async function readBatch(
   direct: BucketApi['direct'],
@@ -108,7 +108,7 @@ async function readBatch(
     } else if (done.err && (done.err as { code?: number }).code !== 404) reject(done.err)
     else resolve()
   }
-  // It throws at once when the connection has just closed: then, too, nothing may be left to fail later.
+  // `getBatch` throws synchronously if the connection has just closed; `Promise.try` turns that into a rejection too.
   const batch = Promise.try(() => direct.getBatch(`KV_${bucket}`, { seq, batch: batchSize, callback }))
   batch.catch(reject)
   try {
@@ -121,7 +121,7 @@ async function readBatch(
   }
 }
 
-/** The type of the callback does not say that these come from the direct API. */
+/** The callback's type does not show that these messages come from the direct API. */
 const isDirect = (message: StoredMsg): message is StoredMsg & { lastSequence: number; pending: number } =>
   'lastSequence' in message && 'pending' in message
 

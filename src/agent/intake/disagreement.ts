@@ -3,7 +3,7 @@ import type { Timing } from '../../kernel/timing.ts'
 import type { Refusals } from '../refusals.ts'
 import type { BucketEntry, createIntake, Released } from './intake.ts'
 
-/** Doubled each time that it did not help: a large bucket is much to read for every node. */
+/** Doubles each time that a read did not help: a large bucket is expensive for every node to read. */
 const [shortestWaitMs, longestWaitMs] = [10_000, 600_000]
 const refusal = {
   key: progressKey,
@@ -17,13 +17,15 @@ type Parts = {
   step: { differs: () => boolean; isReadAgain: () => void; position: () => { applied: number } }
   refusals: Refusals
   timing: Pick<Timing, 'elapsed'>
-  /** Has the bucket read again from its beginning. */
   readAgain: () => void
   /** Drops what was released and waits for a step. */
   drop: () => void
 }
 
-/** What arrived is not what the control plane has signed for: reports it, so that the bucket is compared, and reads everything again. */
+/**
+ * Handles arrivals that differ from the state that the control plane has signed: reports the difference, so that the
+ * publisher compares the bucket, and reads everything again.
+ */
 export function createDisagreement({ intake, step, refusals, timing, readAgain, drop }: Parts) {
   let readAgainAt = 0
   let waitMs = shortestWaitMs
@@ -41,14 +43,15 @@ export function createDisagreement({ intake, step, refusals, timing, readAgain, 
   return {
     resolve,
     opened(made: string, resumed: boolean): void {
-      // What was held back counts as not received, and so does what was released since: it would lead past it.
+      // Records held back or released since then count as not received: applying them would advance past the missing
+      // ones.
       if (step.differs()) drop()
       intake.opened(made, resumed, step.differs() ? step.position().applied : undefined)
       if (!resumed) step.isReadAgain()
     },
     entry(entry: BucketEntry): Released[] {
       const released = intake.entry(entry)
-      // Also after everything was read: if NATS went back to an earlier state meanwhile, some of it came too early.
+      // Applies after a full read too: if NATS went back to an earlier state meanwhile, some entries arrived too early.
       if (intake.state().differs) resolve()
       else if (released.length > 0) waitMs = shortestWaitMs
       return released

@@ -4,13 +4,13 @@ import type { EdgeRecord } from '../../distribution/records.ts'
 import type { ReadRecord } from './sealed_reader.ts'
 import { createStaging } from './staging.ts'
 
-/** A batch that came as a plain message, whole and believed. */
+/** A complete and verified batch that arrived as a plain message. */
 export type Announced = { records: readonly EdgeRecord[]; progress: Progress }
-/** An entry of the bucket. `pending`: how many more the server had for us when it sent this one. */
+/** An entry of the bucket. `pending`: how many more the server had when it sent this one. */
 export type BucketEntry = ReadRecord & { progress?: Progress; read: Place; pending: number }
 /**
- * A revision is valid only for the same bucket (known by its creation time), trusted keys and record format: a node with
- * another key or a later version reads refused records again.
+ * A revision is valid only for the same bucket (identified by its creation time), trusted keys and record format: a node
+ * with another key or a later version reads refused records again.
  */
 export type Place = { bucket: string; revision: number }
 
@@ -19,28 +19,28 @@ export type Released = {
   records: readonly EdgeRecord[]
   applied: number
   read?: Place
-  /** From the progress, if it describes the bucket that was just read to its end. */
+  /** Comes from the progress, if that describes the bucket that was just read to its end. */
   floor?: number
   /** The digest of all live records once these are applied, if the progress has one. */
   live?: string
-  /** Arrived with them, and cannot be applied here. */
+  /** Arrived with these records, but cannot be applied on this node. */
   unusable?: readonly Signed[]
-  /** All records there are, by that digest: the node must forget any other. */
+  /** The digest confirms that these are all records there are: the node must forget any other. */
   isWhole?: true
 }
 
 const maxWaitingRecords = 50_000
-/** Messages without a record would otherwise pile up without limit. */
+/** Without a limit, batches would accumulate after a lost message. */
 export const maxWaitingMessages = 10_000
 
 /**
- * Holds back what arrives until it is a consistent whole, so that a node never enforces half of what it read: a route
- * without the narrower one beside it, an edge without the restrictions of its account.
+ * Holds back arrivals until they form a consistent whole, so that a node never enforces a partial read: a route without
+ * the narrower one beside it, an edge without the restrictions of its account.
  *
- * A message is released when it continues what was released before. What comes from the bucket is released when the
- * server has nothing more for us, and a progress covers all that was read and calls this very bucket complete: one that is
- * being refilled has a progress, too. The digest of all live records shows what NATS may have lost, or hides. A progress of
- * a publisher before 0.3 has no digest: then nothing unverified may stand in the place of a record.
+ * A message is released when it continues what was released before. Entries from the bucket are released when the server
+ * has no more, and a progress covers all that was read and marks this very bucket complete: a bucket that is being
+ * refilled has a progress, too. The digest of all live records reveals what NATS has lost or hides. The progress of a
+ * publisher before 0.3 has no digest; then no record may be replaced by something unverified.
  */
 export function createIntake(start: { applied: number; complete: boolean }) {
   let { applied, complete } = start
@@ -68,8 +68,8 @@ export function createIntake(start: { applied: number; complete: boolean }) {
 
   return {
     /**
-     * Resumed: everything up to where the bucket was left is known. Otherwise it is read from its beginning. `reached`: how far
-     * the node has come, if not as far as what was released.
+     * Resumed: the node knows everything up to where it left the bucket. Otherwise it reads the bucket from its
+     * beginning. `reached`: how far the node has come, if less far than what was released.
      */
     opened(made: string, resumed: boolean, reached = applied): void {
       applied = reached
@@ -83,7 +83,7 @@ export function createIntake(start: { applied: number; complete: boolean }) {
 
     announced(batch: Announced): Released[] {
       const { records, progress: said } = batch
-      // An old batch that is sent again: what has been deleted since then would come back.
+      // Ignores an old batch that is sent again: it would restore what has been deleted since then.
       if (complete && said.settled <= applied) return []
       if (complete && said.after <= applied) return [release(records, said), ...continued()]
       waiting.add(batch)
@@ -94,7 +94,8 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       pending = entry.pending
       staging.add(entry)
       progress = entry.progress ?? progress
-      // A key that is written again while we read comes once, at its new place: until nothing is pending, some may be missing.
+      // A key that is written again during the read appears once, at its new place. Some entries may be missing until
+      // nothing is pending.
       if (pending > 0 || !progress || staging.newest() > progress.settled) return []
       if (!isCovering(progress, bucket, applied)) return []
       differs = fromItsBeginning && !staging.isWhole(progress.live)
@@ -110,15 +111,15 @@ export function createIntake(start: { applied: number; complete: boolean }) {
       return [released, ...continued()]
     },
 
-    /** Everything that was read could be released, and no plain message came after one that is missing. */
+    /** True if everything that was read could be released, and no plain message arrived after a missing one. */
     isUpToDate: () => complete && !fromItsBeginning && staging.isEmpty() && waiting.isEmpty(),
 
-    /** For people: how far a read has come. `pending` is undefined before the bucket was reached. */
+    /** Progress of the read, for people. `pending` is undefined until the bucket is reached. */
     state: () => ({ complete, staged: staging.size(), pending, isReadingAll: fromItsBeginning, differs }),
   }
 }
 
-/** Batches that came before one that is missing. The bucket has all of them, too, so beyond a limit they are dropped. */
+/** Batches that arrived before a missing one. Beyond a limit they are dropped, because the bucket has them too. */
 function createWaiting() {
   let batches: Announced[] = []
   let recordCount = 0
@@ -129,9 +130,9 @@ function createWaiting() {
       recordCount += batch.records.length
     },
     isEmpty: () => batches.length === 0,
-    /** Each that continues what is applied by then, and forgets it and those that are older. */
+    /** Calls `continues` for each batch that continues the current state, and forgets it together with older ones. */
     forEachFrom(applied: () => number, continues: (batch: Announced) => void): void {
-      // Sorted, so that one pass finds every batch that continues the one before.
+      // Sorting lets one pass find every batch that continues the one before.
       batches.sort((a, b) => a.progress.after - b.progress.after)
       batches = batches.filter((batch) => {
         if (batch.progress.after > applied()) return true
@@ -143,12 +144,16 @@ function createWaiting() {
   }
 }
 
-/** Whether nothing is missing before a progress: otherwise a node would call applied what it has never read. */
+/**
+ * True if nothing is missing before a progress. Otherwise a node would report generations as applied that it has never
+ * read.
+ */
 function isCovering(progress: Progress, bucket: string, applied: number): boolean {
-  // A bucket of the past lacks what was made since then, which would count as deleted. And a publisher that stood still may
-  // put an old batch into a bucket that NATS has set back: what was deleted since then would come back.
+  // A bucket from the past lacks newer records, which would count as deleted. And a publisher that was paused may write
+  // an old batch into a bucket that NATS has reset, which would restore deleted records.
   if (progress.settled < applied) return false
-  // Another bucket may have taken the place of the one that was opened, and has to be read from its beginning. And a new publisher
-  // has not compared the bucket yet and knows no digest: NATS, or an intruder there, may have lost even a part of its first batch.
+  // Another bucket may have replaced the opened one and has to be read from its beginning. And a new publisher has not
+  // compared the bucket yet and knows no digest: NATS, or an intruder there, may have lost even a part of its first
+  // batch.
   return progress.complete === bucket
 }

@@ -3,20 +3,20 @@ import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Released } from './intake.ts'
 
-/** Whether the bucket has it; undefined without a connection. */
+/** Whether the bucket has the record; undefined without a connection. */
 export type HasRecord = (key: RecordKey) => Promise<boolean | undefined>
 
 /**
- * Finds deletions that never reached this node: the bucket lost them while the node was away, or the database was restored
- * to a point before the thing was created. Everything that exists was sent again since then, under the floor or above.
- * What was not, and is not in the bucket either, is gone. What is in the bucket was refused here, and its last valid
- * version stays.
+ * Finds deletions that never reached this node, because the bucket lost them while the node was away, or the database
+ * was restored to a point before the resource was created. Everything that exists has been sent again since then, at or
+ * above the floor. A record below it that the bucket lacks too was deleted. A record that is in the bucket was refused
+ * here, so its last valid version stays.
  */
 export function createMissedDeletions(log: Log, living: () => Iterable<EdgeRecord>, hasRecord: HasRecord) {
   let floor = 0
   let appliedFloor = 0
 
-  /** Undefined when NATS does not answer for all of them. */
+  /** Undefined if NATS does not answer for all of them. */
   async function goneBelow(generation: number): Promise<RecordKey[] | undefined> {
     const gone: RecordKey[] = []
     const asked: EdgeRecord[] = []
@@ -35,7 +35,7 @@ export function createMissedDeletions(log: Log, living: () => Iterable<EdgeRecor
   }
 
   return {
-    /** Call it once these are applied. */
+    /** Call it once these records are applied. */
     noteFloor(released: readonly Released[]): void {
       for (const each of released) floor = Math.max(floor, each.floor ?? 0)
     },

@@ -12,25 +12,28 @@ import { createSealedReader, type Refused } from './sealed_reader.ts'
 /** Called in order of arrival, and only with verified records. */
 type Handlers = {
   announced: (batch: Announced) => void
-  /** The bucket is read from here on; `resumed` from where it was left. */
+  /** Reading starts here: at the last position if `resumed`, otherwise at the beginning. */
   opened: (made: string, resumed: boolean) => void
   entry: (entry: BucketEntry) => void
   refused: (refused: Refused) => void
-  /** Nothing that the control plane has sent is missing, as far as the node can tell. */
+  /** True if, as far as the node can tell, it has everything that the control plane has sent. */
   isUpToDate: () => boolean
 }
 
 type Parts = {
   nats: Pick<NatsConnection, 'subscribe'>
   channels: Channels
-  /** Asked again whenever the bucket is opened. */
+  /** Called whenever the bucket is opened. */
   openApi: () => Promise<BucketApi>
   keys: TrustedKeys
   timing: Timing
   onSharedAccount?: () => void
 }
 
-/** Listens to both ways: plain messages for speed, the bucket for completeness. Nothing is believed without a signature. */
+/**
+ * Listens to both channels: plain messages for speed, the bucket for completeness. It believes nothing without a
+ * signature.
+ */
 export function createReceiver(
   { nats, channels, openApi, keys, timing, onSharedAccount = () => {} }: Parts,
   { announced, opened, entry: entryRead, refused, isUpToDate }: Handlers,
@@ -44,7 +47,7 @@ export function createReceiver(
       if (!batch) return refused({ key: channels.batches, generation: null, reason: 'is not a batch' })
       const records = batch.records.map((sealed) => readRecord(sealed).record)
       const progress = readProgress(batch.progress, batch.records)
-      // With one of its records missing a batch is no whole. The bucket brings the others.
+      // A batch with an unusable record is incomplete. The bucket supplies the others.
       if (records.every(isRecord) && progress) announced({ records, progress })
     },
   })
@@ -52,7 +55,7 @@ export function createReceiver(
   let api: BucketApi | undefined
   let reading: AbortController | undefined
   let isFromBeginning = false
-  /** Has `followBucket` end, and read everything when it is called again. */
+  /** Ends `followBucket`, whose next call reads everything. */
   function readAgain(): void {
     isFromBeginning = true
     reading?.abort()
@@ -61,7 +64,7 @@ export function createReceiver(
     api = await openApi()
     return api
   }
-  /** Asks the leader: a replica that is behind could lack what was written last. */
+  /** Asks the leader: a lagging replica could lack the latest write. */
   async function lastOf(bucket: string, key: string): Promise<Buffer | undefined> {
     const { streams } = api ?? (await reopen())
     const found = await streams.getMessage(`KV_${bucket}`, { last_by_subj: `$KV.${bucket}.${key}` })
@@ -69,8 +72,9 @@ export function createReceiver(
   }
 
   /**
-   * Reads the bucket on from where it was left, for good; another bucket, made because NATS had lost the one before, from
-   * its beginning. Throws when the connection to it breaks, when it is another one all of a sudden, and at the end.
+   * Reads the bucket from the last position until the signal aborts, or from its beginning if NATS has lost the bucket
+   * and another one took its place. Never resolves: it throws when the connection breaks, when everything has to be read
+   * again, and when the signal aborts.
    */
   async function followBucket(from: Place, ending: AbortSignal): Promise<void> {
     const { streams, direct, isShared } = await reopen()
@@ -114,12 +118,11 @@ export type Receiver = ReturnType<typeof createReceiver>
 type Following = {
   timing: Timing
   receiver: Pick<Receiver, 'followBucket'>
-  /** From where to read on. */
   place: () => Place
   onFailure: (error: Error) => void
 }
 
-/** Reads the bucket for good, and begins again after a while when that fails. */
+/** Reads the bucket until the signal aborts, and retries after a delay when that fails. */
 export async function follow({ timing, receiver, place, onFailure }: Following, ending: AbortSignal): Promise<void> {
   while (!ending.aborted) {
     try {
@@ -136,7 +139,7 @@ const isRecord = (record: EdgeRecord | undefined): record is EdgeRecord => recor
 
 const lookEveryMs = 10_000
 const retryMs = 500
-/** When the bucket was replaced, all nodes read everything again: not all of them in the same moment. */
+/** Spreads the nodes over this time: all of them read everything again when the bucket was replaced. */
 const spreadMs = 2_000
 
 type BucketState = { made: string; last: number }
@@ -145,7 +148,10 @@ async function bucketState(streams: BucketApi['streams'], { records }: Channels)
   return { made: created, last: state.last_seq }
 }
 
-/** A bucket that was recreated or has lost writes restarts its revisions: reading on from an old one would wait forever. */
+/**
+ * Detects a bucket that was recreated or has lost writes: its revisions restart, and a reader that resumes from an old
+ * one would wait forever.
+ */
 function watchBucket(
   timing: Timing,
   look: () => Promise<BucketState>,
@@ -153,7 +159,7 @@ function watchBucket(
   onOther: () => void,
 ): Stop {
   return timing.every(spread(timing, lookEveryMs), async () => {
-    // Before asking: what is read meanwhile may be newer than the answer.
+    // Taken before the query, because entries read meanwhile may be newer than the answer.
     const { made, last } = read()
     const now = await look().catch(() => undefined)
     if (now && (now.made !== made || now.last < last)) onOther()

@@ -6,10 +6,13 @@ import { isPosition, isRecordKey } from '../../distribution/validate.ts'
 
 export type Refused = { key: string; generation: number | null; reason: string }
 
-/** `unusable`: signed, but not to be applied here. `unverified`: something else stands in the place of a record. */
+/**
+ * `unusable`: signed, but this node cannot apply it. `unverified`: something without a valid signature has the place of
+ * a record.
+ */
 export type ReadRecord = { record?: EdgeRecord; unusable?: Signed; unverified?: string }
 
-/** Reads what the control plane has signed, and says of the rest why it is refused. */
+/** Verifies and parses what the control plane has signed, and reports why it refuses the rest. */
 export function createSealedReader(keys: TrustedKeys, refused: (refused: Refused) => void) {
   const readProgress = (sealed: string, records?: readonly string[]): Progress | undefined => {
     const unsealed = open(sealed, keys)

@@ -2,7 +2,10 @@ import { createLiveSet, type Signed, signedOf } from '../../distribution/live_se
 import type { EdgeRecord, RecordKey } from '../../distribution/records.ts'
 import type { ReadRecord } from './sealed_reader.ts'
 
-/** What was read of the bucket and is not released yet. `isCounting`: everything is read, to be compared with the digest. */
+/**
+ * Entries that were read from the bucket and are not released yet. `isCounting`: the read covers everything, for
+ * comparison with the digest.
+ */
 export function createStaging(isCounting: boolean) {
   const records = new Map<RecordKey, EdgeRecord>()
   const unusable = new Map<string, Signed>()
@@ -10,7 +13,7 @@ export function createStaging(isCounting: boolean) {
   const live = createLiveSet()
   let newest = 0
 
-  /** False for one that is older than what was read before. */
+  /** False if an earlier entry of the same record is newer. */
   function note(signed: Signed): boolean {
     const { key, generation, isLive } = signed
     const record = records.get(key as RecordKey)
@@ -30,7 +33,7 @@ export function createStaging(isCounting: boolean) {
       if (refused && note(refused)) unusable.set(refused.key, refused)
       if (key) unverified.add(key)
     },
-    /** By the digest of the control plane; without one, as far as can be told. */
+    /** Compares with the control plane's digest. Without a digest, true if every entry was verified. */
     isWhole: (digest: string | undefined): boolean =>
       digest === undefined ? unverified.size === 0 : digest === live.digest(),
     newest: () => newest,

@@ -4,13 +4,13 @@ import type { Traffic } from './traffic.ts'
 type Render = (name: string, labels: string, tally: Tally) => string
 type Families = Readonly<Record<string, Render>>
 
-/** Classes that never came are left out: most routes have one or two. */
+/** Omits classes that never occurred: most routes have one or two. */
 const byStatus: Render = (name, labels, { statuses }) =>
   statusClasses.reduce(
     (lines, status, at) => (statuses[at] ? `${lines}${name}{${labels},status="${status}"} ${statuses[at]}\n` : lines),
     '',
   )
-/** Also while it is zero: an alert on its growth has to see where it began. */
+/** Exported even while zero: an alert on an increase needs the starting value. */
 const figure =
   (read: (tally: Tally) => number): Render =>
   (name, labels, tally) =>
@@ -56,10 +56,10 @@ const ofAccounts: Families = {
   gatehouse_edge_account_upstream_errors_total: upstreamErrors,
 }
 
-/** Targets rendered in a slice: rendering takes the agent's time, which enforcement needs too. */
+/** Targets rendered per slice: rendering takes time that enforcement needs too. */
 const perSlice = 500
 
-/** Prometheus' text format, in slices. Ids have no character that a label would have to escape. */
+/** Prometheus' text format, in slices. Ids contain no character that a label would have to escape. */
 export function* exposition(traffic: Pick<Traffic, 'read'>, now: number): Generator<string> {
   const { routes, tcpEdges, accounts } = traffic.read(now)
   const labeled = (labels: Record<string, string | null>, tally: Tally) => {

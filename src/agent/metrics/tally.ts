@@ -1,6 +1,6 @@
 import type { EdgeRequest, RequestReason } from '../../distribution/requests.ts'
 
-/** Upper bounds in seconds; slower requests are in one more. Few, because every route has all of them. */
+/** Upper bounds in seconds; one more bucket takes slower requests. Few, because every route has all of them. */
 export const latencyBounds = [0.025, 0.1, 0.5, 2.5] as const
 export const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 
@@ -9,22 +9,20 @@ const upstreamReasons: ReadonlySet<RequestReason> = new Set<RequestReason>([
   ...(['no_response', 'response_timeout', 'response_invalid', 'response_cut'] as const),
 ])
 
-/** What is counted of a route, a TCP edge or an account, since it was first seen. */
+/** Counts of a route, a TCP edge or an account since it was first seen. */
 export function createTally() {
   return {
-    /** HTTP requests, by `statusClasses`. */
     statuses: statusClasses.map(() => 0),
-    /** How long they took, by `latencyBounds`. */
     latencies: [...latencyBounds.map(() => 0), 0],
     milliseconds: 0,
-    /** Over TCP. */
+    /** TCP connections. */
     connections: 0,
     refused: 0,
     limited: 0,
     upstreamErrors: 0,
     bytesIn: 0,
     bytesOut: 0,
-    /** In milliseconds, when something was last counted. */
+    /** Time of the last count, in milliseconds. */
     at: 0,
   }
 }

@@ -1,10 +1,10 @@
 import type { EdgeRequest } from '../../distribution/requests.ts'
 import { count, createTally, type Tally } from './tally.ts'
 
-/** A target without requests for this long is no longer exported, and makes room. */
+/** A target without requests for this long is no longer exported and frees its place. */
 const idleMs = 60 * 60_000
 const sweepMs = 60_000
-/** Accounts beyond that share one total. */
+/** Further accounts share one total. */
 const maxAccounts = 10_000
 const others = 'other'
 
@@ -14,15 +14,15 @@ export type Target = {
   readonly edge: string
   readonly route: string | null
   readonly tally: Tally
-  /** Whose place it has. */
+  /** The account whose quota it uses. */
   readonly holder: Account
 }
 type Account = { readonly tally: Tally; targets: number }
 
 /**
- * Counts requests by route, TCP edge and account. At most `most` routes and TCP edges have counts of their own, and once
- * half of those places are taken, no account has more than a quarter of them, so an account with many routes cannot push
- * out others. The account's total counts all. See docs/adr/0054.
+ * Counts requests by route, TCP edge and account. At most `most` routes and TCP edges have their own counts, and once
+ * half of those places are taken, no account has more than a quarter of them, so an account with many routes cannot
+ * displace others. The account's total includes everything. See docs/adr/0054.
  */
 export function createTraffic(most: number) {
   const targets = new Map<string, Target>()
@@ -55,7 +55,7 @@ export function createTraffic(most: number) {
   }
 
   return {
-    /** For every request that has ended. Those of no account are counted for the node alone. */
+    /** Call this for every finished request. Requests of no account appear only in the node's counts. */
     add(request: EdgeRequest, now: number): void {
       const { account: id, edge, route } = request
       if (id === null) return
@@ -75,7 +75,7 @@ export function createTraffic(most: number) {
       }
       count(target.tally, request, now)
     },
-    /** What a scrape shows, after dropping what has long been idle. */
+    /** The counts for a scrape, without targets that have long been idle. */
     read(now: number) {
       sweep(now)
       const all = [...targets.values()]
@@ -85,7 +85,7 @@ export function createTraffic(most: number) {
         accounts: [...accounts].map(([account, { tally }]) => ({ account, tally })),
       }
     },
-    /** Requests that only their account's total has. */
+    /** Requests that only the account's total includes. */
     withoutPlace: (): number => withoutPlace,
   }
 }

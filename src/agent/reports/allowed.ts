@@ -2,15 +2,15 @@ import type { AllowedAddress } from '../../distribution/channels.ts'
 import { type EdgeRequest, isAddressRefused } from '../../distribution/requests.ts'
 import { hourOf } from '../../kernel/clock.ts'
 
-/** As many as the control plane keeps of an account. */
+/** Same limit as the control plane has for an account. */
 const maxPerAccount = 10_000
 /** About 10 MB on the node. */
 const maxNoted = 50_000
 const maxPending = 10_000
 
 /**
- * Notes which addresses were let in where, each once an hour: from this, the control plane tells which ones a change has shut out. A
- * flood of addresses reaches a bound, and what is beyond it waits for the next hour.
+ * Records which addresses were allowed where, each once an hour. From this, the control plane finds the addresses that a
+ * change has shut out. Under a flood of addresses, those beyond the limits wait for the next hour.
  */
 export function createAllowed() {
   let pending = new Map<string, AllowedAddress>()
@@ -31,7 +31,7 @@ export function createAllowed() {
       const hour = hourOf(now)
       if (hour !== hourOfNoted) startHour(hour)
       const key = keyOf({ target, source })
-      // When it is let in again, that is news.
+      // Forgotten, so that the next allowed request is reported.
       if (isAddressRefused(request)) noted.delete(key)
       if ((outcome !== 'allowed' && outcome !== 'warned') || noted.has(key)) return
       const count = ofAccount.get(account ?? target) ?? 0
@@ -40,7 +40,7 @@ export function createAllowed() {
       noted.add(key)
       pending.set(key, { target, source, lastAt: new Date(now).toISOString() })
     },
-    /** Gives out what has come together. `giveBack` what did not arrive. */
+    /** Takes all pending addresses. Call `giveBack` with those that were not delivered. */
     take(): AllowedAddress[] {
       const taken = [...pending.values()]
       pending = new Map()

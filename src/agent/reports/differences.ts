@@ -5,14 +5,14 @@ import type { Log } from '../../kernel/log.ts'
 import { plainText } from '../../kernel/text.ts'
 import type { Difference } from '../haproxy/comparison/difference.ts'
 
-/** That a report names: it is sent every two seconds. */
+/** Limit for a report, which is sent every two seconds. */
 const shown = 20
 const namesPerLine = 100
 const maxNameCharacters = 200
 
 type Parts = { log: Log; clock: Clock; onChange: () => void }
 
-/** What another program changed in HAProxy. The log names all of it, reports the latest. */
+/** Changes that another program made in HAProxy. The log has all of them, the report the latest. */
 export function createDifferences({ log, clock, onChange }: Parts) {
   let found = 0
   let since: number | undefined
@@ -37,7 +37,7 @@ export function createDifferences({ log, clock, onChange }: Parts) {
       }
       onChange()
     },
-    /** Everything was compared, and is as it should be. */
+    /** Everything was compared and matches. */
     agree(): void {
       agreedAt = clock()
       if (since === undefined) return

@@ -3,7 +3,7 @@ import { rfc3339 } from '../../kernel/clock.ts'
 import type { UpstreamStatus } from '../../kernel/edge/edge_nodes.ts'
 import { plainText } from '../../kernel/text.ts'
 
-/** What was seen of one address of a backend. `failing` is for addresses without a check: a real request failed there. */
+/** Observed state of one address of a backend. `failing` is for addresses without a check, after a failed request. */
 export type Observation = {
   readonly backend: string
   readonly address: string
@@ -11,9 +11,8 @@ export type Observation = {
   readonly status: UpstreamStatus
   /** In plain words, for the owner of the backend. */
   readonly reason: string | null
-  /** Milliseconds. */
   readonly at: number
-  /** Whose backend it is, so that one account cannot push out what is known of another's. */
+  /** The account of the backend, so that one account cannot displace observations of another. */
   readonly account?: string
 }
 
@@ -29,17 +28,17 @@ type Entry = {
   sentAt: number
 }
 
-/** Without a check there is no further attempt, so only silence can end a failure. */
+/** Without a check there is no retry, so a failure ends after a time without further failures. */
 const failingForMs = 5 * 60_000
-/** Reports are not acknowledged, so the end of an entry is repeated like everything else before it is forgotten. */
+/** Reports are not acknowledged. A cleared entry is therefore repeated before it is removed. */
 const clearedForMs = 3 * 60_000
 const repeatMs = 60_000
-/** With as many as the node keeps, everything is repeated within seven minutes. */
+/** With the maximum of entries, everything is repeated within seven minutes. */
 const maxRepeats = 200
 const maxChanges = 300
 const maxEntries = 40_000
 
-/** How the upstreams of this node are, per address, until the control plane has been told. */
+/** State of this node's upstreams, by address, as reported to the control plane. */
 export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
   const changed = new Set<string>()
   const { entries, keysOf, add, remove } = createEntries(limit, (key) => changed.delete(key))
@@ -56,7 +55,7 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
     }
   }
 
-  /** Changes first, then what has not been sent for the longest time. */
+  /** Changed entries first, then those that were sent least recently. */
   function* keysToSend(now: number): Generator<string> {
     const lanes = Map.groupBy(changed, (key) => entries.get(key)?.account)
     yield* inTurns(lanes, maxChanges)
@@ -83,7 +82,7 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
       changed.add(key)
     },
 
-    /** The backend is gone, or another now: what was seen of it no longer counts. */
+    /** The backend is gone or has changed: earlier observations no longer count. */
     forget(backend: string, at: number): void {
       for (const key of keysOf(backend)) {
         const entry = entries.get(key)
@@ -91,7 +90,7 @@ export function createHealth({ limit = maxEntries }: { limit?: number } = {}) {
       }
     },
 
-    /** For a report. `giveBack` what did not arrive. */
+    /** Entries for a report. Call `giveBack` with those that were not delivered. */
     take(now: number): UpstreamHealth[] {
       endWhatIsOver(now)
       const health: UpstreamHealth[] = []
@@ -131,7 +130,7 @@ function* due(entries: ReadonlyMap<string, Entry>, now: number): Generator<strin
   }
 }
 
-/** A bounded table of what was seen, in the order in which it was last sent. */
+/** A bounded table of observations, in the order in which they were last sent. */
 function createEntries(limit: number, onRemoved: (key: string) => void) {
   const entries = new Map<string, Entry>()
   const byBackend = new Map<string, Set<string>>()
@@ -148,7 +147,7 @@ function createEntries(limit: number, onRemoved: (key: string) => void) {
     onRemoved(key)
   }
 
-  /** At the cost of the account that has the most. */
+  /** Removes an entry of the account with the most entries. */
   function makeRoom(): void {
     const [largest] = [...ofAccount].reduce((most, each) => (each[1] > most[1] ? each : most))
     const found = entries.entries().find(([, { account }]) => account === largest)
@@ -175,7 +174,7 @@ const sent = ({ backend, address, port, status, reason, since, lastAt }: Entry):
   ...(status === 'failing' && { lastFailedAt: rfc3339(lastAt) }),
 })
 
-/** One of each lane after the other, so that a long lane does not keep the others waiting. */
+/** Takes one item of each lane in turn, so that a long lane does not delay the others. */
 function inTurns<Item>(lanes: Map<unknown, Item[]>, max: number): Item[] {
   const taken: Item[] = []
   for (let turn = 0; taken.length < max; turn++) {

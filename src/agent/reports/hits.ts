@@ -4,8 +4,8 @@ import type { EdgeHit as Hit, HitBatch } from '../../distribution/channels.ts'
 const maxKept = 10_000
 
 /**
- * Accumulates refusals and warnings of this node until the control plane has them. What was given out keeps its number and
- * its contents until that is confirmed, so that the control plane can tell that it has had it before.
+ * Accumulates refusals and warnings of this node until the control plane has stored them. A batch keeps its number and
+ * content until it is confirmed, so that the control plane can recognize a repeated one.
  */
 export function createHits() {
   const sender = randomUUID()
@@ -23,8 +23,8 @@ export function createHits() {
   return {
     add,
     /**
-     * What is to be sent next; the same until it is confirmed. Undefined when there is nothing. If the server accepts fewer
-     * now, the rest comes later, and counts twice should it have arrived with only its confirmation lost.
+     * The batch to send; the same one until it is confirmed. Undefined if there is none. If the server accepts fewer
+     * hits now, the rest comes later, and counts twice if the whole batch arrived and only its confirmation was lost.
      */
     next(most: number): (HitBatch & { hits: Hit[] }) | undefined {
       sending.splice(Math.max(1, most)).forEach(add)

@@ -14,7 +14,7 @@ export type Reported = {
   allowed: Allowed
   health: Health
   ruleHits: RuleHits
-  /** Undefined when this node sees only a part of its traffic: then it says nothing rather than too little. */
+  /** Undefined if this node sees only part of its traffic: no count is better than one that is too low. */
   traffic?: TrafficCounting | undefined
 }
 
@@ -26,16 +26,16 @@ const trafficEveryMs = 5_000
 const soonMs = 10
 const answerMs = 5_000
 const warnEveryMs = 60_000
-/** In every message of counts: the state of the node, which may grow while the message is made. */
+/** Space for the node's state in every message of counts. The state may grow while the message is built. */
 const stateBytes = 32 * 1024
-/** The longest count of an address or of a rule as JSON. */
+/** Maximum size of a count of an address or a rule as JSON. */
 const hitBytes = 256
 
 /**
- * Tells the control plane what is in force here: at once after a change, and every two seconds as a sign of life. Counts travel
- * apart from it, in messages that the server accepts, and are forgotten only when the active publisher has answered. The
- * health of upstreams comes every two seconds at most, however often it changes: a tenant whose upstream flaps must not
- * cause a report for each change.
+ * Reports to the control plane what is in force here: immediately after a change, and every two seconds as a sign of
+ * life. Counts go into separate messages of a size that the server accepts, and are dropped only after the active
+ * publisher has answered. The health of upstreams is sent at most every two seconds: a tenant whose upstream flaps must
+ * not cause a report for each change.
  */
 export function createReporter(
   nats: NatsConnection,
@@ -55,7 +55,7 @@ export function createReporter(
   const countBytes = () => Math.max(maxBytes() - stateBytes, maxBytes() / 4)
   let soon: NodeJS.Timeout | undefined
   const warn = createWarnings(nats, log)
-  /** The list of refusals is the one part that can be long. Their counts stay. */
+  /** Only the list of refusals can be long. Their counts stay. */
   const written = (report: Report): string => {
     const text = JSON.stringify(report)
     return Buffer.byteLength(text) <= maxBytes() ? text : JSON.stringify({ ...report, refusals: [] })
@@ -105,14 +105,14 @@ export function createReporter(
       clearInterval(timer)
       clearInterval(trafficTimer)
       clearTimeout(soon)
-      // The first may have begun before the latest counts.
+      // The first call may have started before the latest counts.
       const last = sendCounts().then((delivered) => delivered && sendCounts())
       await Promise.all([last, sendHits(), sendRuleHits(), sendTraffic()])
     },
   }
 }
 
-/** One a minute: what fails is tried again every two seconds. */
+/** Logs at most one warning a minute, because failures are retried every two seconds. */
 function createWarnings(nats: NatsConnection, log: Log): (err: unknown, message: string) => void {
   let next = 0
   return (err, message) => {
@@ -122,7 +122,7 @@ function createWarnings(nats: NatsConnection, log: Log): (err: unknown, message:
   }
 }
 
-/** What is sent under a number until it is confirmed. */
+/** The numbered batches, each of which is sent until it is confirmed. */
 function batchesOf(
   { hits, ruleHits, traffic }: Pick<Reported, 'hits' | 'ruleHits' | 'traffic'>,
   request: (counts: Partial<Report>) => Promise<string>,
@@ -153,8 +153,8 @@ function batchesOf(
 
 type Batches<Batch> = { next: () => Batch | undefined; confirm: (batch: number) => void }
 /**
- * Sends one batch after another, for as long as the control plane has each of them in its database. Older control planes
- * reply too, but do not store them.
+ * Sends batches one by one as long as the control plane confirms that each is in its database. Older control planes
+ * reply too, but do not store batches.
  */
 const inBatches = <Batch extends { batch: number }>(
   { next, confirm }: Batches<Batch>,
@@ -172,7 +172,7 @@ const inBatches = <Batch extends { batch: number }>(
     }
   })
 
-/** A call while one runs waits for that one. */
+/** A call during a run joins that run. */
 function onceAtATime<Result>(work: () => Promise<Result>): () => Promise<Result> {
   let running: Promise<Result> | undefined
   return () => {
@@ -191,7 +191,7 @@ function takeMessages({ allowed, health }: Pick<Reported, 'allowed' | 'health'>,
   return inMessages(waiting, maxBytes).map(countsOf)
 }
 
-/** In order, each message with as many as fit, and at least one. */
+/** Splits the items in order. Each message has as many as fit, and at least one. */
 function inMessages<Item>(items: readonly Item[], maxBytes: number): Item[][] {
   const messages: Item[][] = []
   let room = 0

@@ -4,7 +4,7 @@ import { diskFiles, type Files, writeAtomically } from '../disk/files.ts'
 
 /** Hits kept on this node while the control plane cannot be reached: about 40 MB. */
 const maxKept = 200_000
-/** In one report: the control plane writes them in one transaction. */
+/** Limit for one report, which the control plane writes in one transaction. */
 const maxSent = 2_000
 const dayMs = 24 * 60 * 60 * 1_000
 
@@ -39,7 +39,7 @@ function createWaiting(most: number) {
     size++
   }
 
-  /** At the expense of the account with the most, so that no account can push out the counts of others. */
+  /** Removes counts of the account with the most, so that no account can displace the counts of others. */
   function makeRoom(): void {
     let [largest, most] = ['', 0]
     for (const [account, { size: count }] of accounts) if (count > most) [largest, most] = [account, count]
@@ -76,8 +76,8 @@ function createWaiting(most: number) {
 }
 
 /**
- * Counts which rules decided on this node until the control plane has them. What was given out keeps its number and its
- * contents until that is confirmed, so that the control plane can tell that it has had it before.
+ * Counts which rules decided on this node until the control plane has stored the counts. A batch keeps its number and
+ * content until it is confirmed, so that the control plane can recognize a repeated one.
  */
 export function createRuleHits({ most = maxKept, files = diskFiles }: { most?: number; files?: Files } = {}) {
   let sender: string = randomUUID()
@@ -93,9 +93,9 @@ export function createRuleHits({ most = maxKept, files = diskFiles }: { most?: n
       waiting.add(hit)
     },
     /**
-     * What is to be sent next; the same until it is confirmed. Undefined when there is nothing. If the server accepts fewer now
-     * than when it was put together, the rest comes later. Should the whole of it have arrived, with only its confirmation
-     * lost, the rest counts twice: that misleads less than a rule that seems unused.
+     * The batch to send; the same one until it is confirmed. Undefined if there is none. If the server accepts fewer
+     * hits now than when the batch was built, the rest comes later. If the whole batch arrived and only its confirmation
+     * was lost, the rest counts twice: that misleads less than a rule that seems unused.
      */
     next(most = maxSent): ReportedRuleHits | undefined {
       for (const hit of sending.splice(Math.max(1, most))) waiting.add(hit)
@@ -108,18 +108,20 @@ export function createRuleHits({ most = maxKept, files = diskFiles }: { most?: n
     confirm(confirmed: number): void {
       if (confirmed === batch) sending = []
     },
-    /** Hits that HAProxy had no place for. */
+    /** Hits that HAProxy had no room for. */
     lose(hits: number): void {
       lostBefore += hits
     },
-    /** Hits that did not fit, here or there. */
+    /** Hits that did not fit in HAProxy or here. */
     lost: (): number => lostBefore + waiting.lost(),
-    /** For the next agent on this node. */
+    /** Saves the counts for the next agent on this node. */
     async save(file: string): Promise<void> {
       const notes: Notes = { sender, batch, sending, waiting: waiting.all() }
       if (sending.length || notes.waiting.length) await writeAtomically(files, file, [JSON.stringify(notes)])
     },
-    /** Takes over what an agent before could not deliver. The file goes: another agent must not deliver it again. */
+    /**
+     * Adopts the undelivered counts of an earlier agent. Removes the file, so that no other agent delivers them again.
+     */
     async load(file: string): Promise<void> {
       const text = await files.read(file).catch(() => undefined)
       if (text === undefined) return

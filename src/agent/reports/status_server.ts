@@ -9,19 +9,18 @@ import type { Taken } from '../emergencies.ts'
 
 type Node = {
   status: () => Record<string, unknown>
-  /** Why no traffic should be sent here now; undefined when it may. */
+  /** Why the node should get no traffic now; undefined if it may. */
   notReady: () => string | undefined
-  /** What is wrong although traffic may come. */
   warnings: () => string[]
   metrics: () => Promise<Record<string, number>>
-  /** More of them, as text in slices: there may be very many. */
+  /** Further metrics, as text in slices: there may be very many. */
   more: () => Iterable<string>
   takeEmergency: (text: string) => Promise<Taken>
 }
 
 /**
  * The node's status, for its own machine: `/status` for people, `/metrics` for Prometheus, `/healthz` for the supervisor
- * that restarts it, `/readyz` for the balancer that sends it traffic. `/emergency` takes a signed order, from anyone.
+ * that restarts the agent, `/readyz` for the load balancer. `/emergency` accepts a signed order from anyone.
  */
 export async function serveStatus(
   listen: { host: string; port: number },
@@ -58,13 +57,13 @@ export async function serveStatus(
   return {
     close(): void {
       server.close()
-      // A monitor that asks every few seconds over one connection would keep the process from ending.
+      // A monitor that polls over one connection would keep the process from exiting.
       server.closeAllConnections()
     },
   }
 }
 
-/** The signature says who gave it, so the way it came does not matter. */
+/** The signature authenticates the order, so the transport does not matter. */
 async function order(request: IncomingMessage, response: ServerResponse, take: Node['takeEmergency']): Promise<void> {
   const answer = (status: number, body: object) =>
     void response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
@@ -106,7 +105,7 @@ async function sendMetrics(
     'Content-Type': 'text/plain; version=0.0.4',
     ...(isCompressed && { 'Content-Encoding': 'gzip' }),
   })
-  // Labels are the same over and over: the least effort makes it small.
+  // Labels repeat a lot, so the lowest compression level suffices.
   const body = Readable.from(slices())
   await (isCompressed
     ? pipeline(body, createGzip({ level: constants.Z_BEST_SPEED }), response)

@@ -14,15 +14,15 @@ import type { RequestLine } from '../requests/feed.ts'
 
 /** Counts kept while the control plane cannot be reached: about 40 MB. */
 const maxKept = 100_000
-/** The longest count as JSON, without its latencies, and the longest bucket or count in those. */
+/** Maximum size of a count as JSON without its latencies, and of a bucket or count in these. */
 const [countBytes, latencyBytes] = [460, 11]
 const batchBytes = 128
 const minuteMs = 60_000
 
-/** What the client of a request waited before it left, so that the backend and not the client is slow. */
+/** A client that leaves after waiting this long suggests that the backend is slow. */
 const longWaitMs = 1_000
 
-/** `counts` have those of `judgedFigures` behind them, if there are any. */
+/** `counts` includes `judgedFigures` at its end, if there are any. */
 type Waiting = Omit<TrafficCount, 'latencies' | 'judged'> & { latencies: Map<number, number> }
 type Notes = { sender: string; batch: number; lost: number; sending: ReportedTraffic | null; waiting: TrafficCount[] }
 
@@ -33,7 +33,7 @@ const figureOfReason: Partial<Record<RequestReason, TrafficFigure>> = {
   ...{ no_backend: 'edge', draining: 'edge', not_ready: 'edge', internal: 'edge' },
 }
 
-/** What it counts as besides a request. A fixed response is no error, even with a status of 500 or above. */
+/** The figure that a request adds to besides `requests`. A fixed response is no error, even with status 500 or above. */
 function figureOf({ request: { outcome, reason, status, upstream } }: RequestLine): TrafficFigure | undefined {
   if (outcome === 'refused' || outcome === 'limited') return outcome
   if (outcome === 'failed') return (reason && figureOfReason[reason]) ?? 'client'
@@ -48,14 +48,14 @@ function judgedFigureOf({ request }: RequestLine): JudgedFigure | undefined {
   return isAnswered && status !== null && status >= 400 && status < 500 ? 'rejected' : undefined
 }
 
-/** A WebSocket lasts as long as its users stay, and what was refused says nothing about the application. */
+/** A WebSocket lasts as long as its users stay, and a refused request says nothing about the application. */
 const hasLatency = ({ request: { outcome, status } }: RequestLine): boolean =>
   status !== null && status !== 101 && outcome !== 'refused' && outcome !== 'limited'
 
 /**
- * Counts what ends on this node by minute, route and backend, until the control plane has it. What was given out keeps its
- * number and its contents until that is confirmed, so that the control plane can tell that it has had it before. When there
- * is no more room, the account with the most counts loses details of them, and no requests.
+ * Counts finished traffic on this node by minute, route and backend until the control plane has stored the counts. A
+ * batch keeps its number and content until it is confirmed, so that the control plane can recognize a repeated one. When
+ * there is no more room, the account with the most counts loses detail, but no requests.
  */
 export function createTrafficCounts({ most = maxKept, files = diskFiles }: { most?: number; files?: Files } = {}) {
   let sender: string = randomUUID()
@@ -64,7 +64,9 @@ export function createTrafficCounts({ most = maxKept, files = diskFiles }: { mos
   let sending: ReportedTraffic | undefined
   const waiting = createWaiting(most)
 
-  /** Takes back what does not fit into a message any more. Should it have arrived, with only its answer lost, it counts twice. */
+  /**
+   * Takes back counts that no longer fit into a message. They count twice if they arrived and only the reply was lost.
+   */
   function shorten(traffic: ReportedTraffic, maxBytes: number): void {
     let room = maxBytes - batchBytes
     const fitting = traffic.counts.findIndex((count, index) => {
@@ -75,7 +77,7 @@ export function createTrafficCounts({ most = maxKept, files = diskFiles }: { mos
   }
 
   return {
-    /** For each request and connection, when it has ended. */
+    /** Call this for each request and connection when it has ended. */
     add(line: RequestLine, now: number): void {
       const { account, edge, route, at, durationMs, protocol } = line.request
       if (account === null) return
@@ -94,7 +96,7 @@ export function createTrafficCounts({ most = maxKept, files = diskFiles }: { mos
     lose(requests: number): void {
       lost += requests
     },
-    /** What is to be sent next; the same until it is confirmed. Undefined when there is nothing. */
+    /** The batch to send; the same one until it is confirmed. Undefined if there is none. */
     next(maxBytes: number): ReportedTraffic | undefined {
       if (sending) shorten(sending, maxBytes)
       else {
@@ -109,12 +111,14 @@ export function createTrafficCounts({ most = maxKept, files = diskFiles }: { mos
       if (confirmed === batch) sending = undefined
     },
     waiting: waiting.size,
-    /** For the next agent on this node. */
+    /** Saves the counts for the next agent on this node. */
     async save(file: string): Promise<void> {
       const notes: Notes = { sender, batch, lost, sending: sending ?? null, waiting: waiting.all() }
       if (sending || lost > 0 || notes.waiting.length > 0) await writeAtomically(files, file, [JSON.stringify(notes)])
     },
-    /** Takes over what an agent before could not deliver. The file goes: another agent must not deliver it again. */
+    /**
+     * Adopts the undelivered counts of an earlier agent. Removes the file, so that no other agent delivers them again.
+     */
     async load(file: string): Promise<void> {
       const text = await files.read(file).catch(() => undefined)
       if (text === undefined) return
@@ -131,7 +135,7 @@ export type TrafficCounting = ReturnType<typeof createTrafficCounts>
 type Place = Omit<TrafficCount, 'counts' | 'latencies'>
 const keyOf = ({ edge, route, backend, minute }: Place): string => `${minute} ${route ?? edge} ${backend}`
 
-/** Counts by account, so that no account can push out those of others. */
+/** Counts by account, so that no account can displace those of others. */
 function createWaiting(most: number) {
   const accounts = new Map<string, Map<string, Waiting>>()
   let size = 0
@@ -143,7 +147,7 @@ function createWaiting(most: number) {
     size++
     return count
   }
-  /** Undefined when there is no room even for what the account has within a minute. */
+  /** Undefined if there is no room even for the account's total of the minute. */
   function of(place: Place): Waiting | undefined {
     const known = accounts.get(place.account)?.get(keyOf(place))
     if (known) return known
@@ -151,7 +155,7 @@ function createWaiting(most: number) {
     if (size < most) return insert(place)
     return place.edge === null ? undefined : of(withoutDetail(place))
   }
-  /** Adds up what the account with the most counts has within its oldest minute. */
+  /** Merges the oldest minute of the account with the most counts into one total. */
   function makeRoom(): void {
     let largest = new Map<string, Waiting>()
     for (const each of accounts.values()) if (each.size > largest.size) largest = each
@@ -179,7 +183,7 @@ function createWaiting(most: number) {
       const count = of(place)
       if (count) addUp(count, [...counts, ...judged], pairsOf(latencies))
     },
-    /** At least one, if there is any. */
+    /** Takes at least one count, if there is any. */
     take(maxBytes: number): TrafficCount[] {
       const taken: TrafficCount[] = []
       let room = maxBytes

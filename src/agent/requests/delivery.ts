@@ -9,9 +9,9 @@ const answerWithinMs = 5_000
 const retryAfterMs = 2_000
 
 /**
- * Brings what was kept to the control plane, one batch after another. A batch is sent until there is an answer, under the
- * same id, so that one whose answer was lost counts once. An older control plane does not answer, and nothing is lost but
- * what does not fit.
+ * Sends the kept requests to the control plane in batches. A batch is repeated under the same id until it is answered,
+ * so one whose answer was lost counts once. An older control plane does not answer; only what exceeds the buffer is lost
+ * then.
  */
 export function createDelivery(nats: NatsConnection, channels: Channels, kept: Kept) {
   let batch: RequestBatch | undefined
@@ -19,8 +19,8 @@ export function createDelivery(nats: NatsConnection, channels: Channels, kept: K
   let sending: Promise<void> | undefined
 
   /**
-   * The control plane knows requests by their ids. So those of a batch that has become too large can be sent again in smaller
-   * ones, even if it arrived and only its answer was lost. Its counts of dropped requests may then count twice.
+   * Splits a batch that has become too large. The control plane identifies requests by their ids, so they can be sent
+   * again even if the batch arrived and only its answer was lost. Its counts of dropped requests may then count twice.
    */
   function nextText(): string | undefined {
     const maxBytes = maxMessageBytes(nats)
@@ -55,7 +55,7 @@ export function createDelivery(nats: NatsConnection, channels: Channels, kept: K
   }, lookEveryMs)
 
   return {
-    /** Tries once more: a node that restarts does not keep anything. */
+    /** Tries once more, because kept requests do not survive a restart. */
     async stop(): Promise<void> {
       clearInterval(timer)
       if (!sending) await send(1_000)

@@ -1,20 +1,20 @@
 import type { EdgeRequest } from '../../distribution/requests.ts'
 import type { UpstreamFailure } from '../upstreams/failures.ts'
 
-/** Who refused or warned: null for the restriction when it was the edge's or route's own policies. */
+/** Who refused or warned. The restriction is null for the edge's or route's own policies. */
 export type Decider = Pick<EdgeRequest, 'restriction' | 'policy' | 'rule'>
 
-/** A request or connection, and what else its line says. */
+/** A request or connection, and the other fields of its line. */
 export type RequestLine = {
   readonly request: EdgeRequest
-  /** False for a line that was written ahead of the one at the end, when warnings were decided. */
+  /** False for an early line, written when warnings were decided. Another line follows at the end. */
   readonly isEnd: boolean
-  /** The backend of the TCP edge or the route, even if the request did not get there. */
+  /** The backend of the TCP edge or route, even if the request did not reach it. */
   readonly backend: string | null
-  /** Counts the lines of a frontend of a process of HAProxy, so that a gap can be told. */
+  /** Numbers the lines of a frontend in a HAProxy process, so that gaps show. */
   readonly sequence: number
   readonly process: number
-  /** All that warned; the request itself names the first. */
+  /** Everything that warned; the request itself names the first. */
   readonly warnedBy: readonly Decider[]
   readonly failure: UpstreamFailure | undefined
 }
@@ -22,8 +22,8 @@ export type RequestLine = {
 export type RequestListener = (request: EdgeRequest, line: RequestLine) => void
 
 /**
- * From the one reader of lines to all who want to know of requests. Listeners have to be quick, must not throw, and bound
- * what they keep themselves: there may be tens of thousands of requests in a second.
+ * Distributes requests from the line reader to all subscribers. Listeners must be fast, must not throw, and must bound
+ * their own memory: there may be tens of thousands of requests per second.
  */
 export function createRequestFeed() {
   const atEnd = new Set<RequestListener>()
@@ -34,9 +34,9 @@ export function createRequestFeed() {
     return () => void set.delete(listener)
   }
   return {
-    /** Each request and connection once, when it has ended. Returns how to end the subscription. */
+    /** Receives each finished request and connection once. Returns the function that unsubscribes. */
     subscribe: (listener: RequestListener): (() => void) => listen(atEnd, listener),
-    /** Also the lines that were written ahead. */
+    /** Includes early lines. */
     subscribeToLines: (listener: RequestListener): (() => void) => listen(atAll, listener),
     publish(line: RequestLine): void {
       for (const listener of atAll) listener(line.request, line)

@@ -1,6 +1,6 @@
 const kept = 1_000
 
-/** Which generation was in force on this node, and since when: a request is recorded after it has been decided. */
+/** Tracks which generation was in force when: a request is logged after its decision. */
 export function createGenerations() {
   let changes: { since: number; generation: number }[] = []
   return {
@@ -9,7 +9,7 @@ export function createGenerations() {
       changes.push({ since: now, generation })
       if (changes.length > 2 * kept) changes = changes.slice(-kept)
     },
-    /** For what is older than all that is known, the oldest known. */
+    /** For a time before all known ones, returns the oldest known generation. */
     at(moment: number): number {
       const last = changes.findLast(({ since }) => since <= moment) ?? changes[0]
       return last?.generation ?? 0

@@ -1,7 +1,7 @@
 import { isAddressRefused } from '../../distribution/requests.ts'
 import type { RequestLine } from './feed.ts'
 
-/** One restriction, or an edge's or route's own policies, that refused a request or would have. */
+/** A restriction, or an edge's or route's own policies, that refused a request or would have refused it. */
 export type Verdict = {
   readonly outcome: 'refused' | 'warned'
   readonly restriction: string | null
@@ -9,7 +9,7 @@ export type Verdict = {
   readonly source: string
 }
 
-/** What a line adds to the counts of restrictions. Warnings about what is let through have a line of their own. */
+/** The counts of restrictions that a line adds to. A warning about an allowed request has its own line. */
 export function verdictsOf({ request, isEnd, warnedBy }: RequestLine): Verdict[] {
   const { restriction, source } = request
   const isRefused = isAddressRefused(request)

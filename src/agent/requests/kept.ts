@@ -10,21 +10,23 @@ import {
 import type { EdgeRequest } from '../../distribution/requests.ts'
 
 /**
- * Limits for an account and for one address of it, within ten seconds: a flood from one address leaves room for others. The
- * control plane has a quota by the hour besides.
+ * Limits for an account and for one of its addresses, per ten seconds: a flood from one address leaves room for others.
+ * The control plane also has an hourly quota.
  */
 const windowMs = 10_000
 const perWindow = { account: 200, source: 30 }
-/** What waits while the node is cut off. When it is full, only accounts of which nothing waits get a place. */
+/**
+ * Limits the requests that wait while the node is cut off. When full, only accounts without waiting requests get a
+ * place.
+ */
 const maxWaiting = 10_000
 const maxWaitingPerAccount = 500
 const hardMaxWaiting = 2 * maxWaiting
 const maxDropKeys = 5_000
-/** The longest as JSON: one count of dropped requests, and a batch without its contents. */
+/** Maximum sizes as JSON: one count of dropped requests, and a batch without its contents. */
 const dropBytes = 128
 const batchBytes = 512
 
-/** What waits, by account. */
 function createQueues() {
   const queues = new Map<string, KeptRequest[]>()
   let total = 0
@@ -41,13 +43,13 @@ function createQueues() {
       queues.set(request.account, queue)
       total++
     },
-    /** In their order, before all others. */
+    /** Puts requests back in order, before all others. */
     giveBack(requests: readonly KeptRequest[]): void {
       for (const request of requests.toReversed())
         queues.set(request.account, [request, ...(queues.get(request.account) ?? [])])
       total += requests.length
     },
-    /** Takes one request per account in turn, as many as fit. `onTooLarge` gets those that fit into no message. */
+    /** Takes requests of the accounts in turn, as many as fit. `onTooLarge` gets requests that fit into no message. */
     take(maxBytes: number, onTooLarge: (request: KeptRequest) => void): KeptRequest[] {
       const taken: KeptRequest[] = []
       let room = maxBytes
@@ -71,7 +73,7 @@ function createQueues() {
   }
 }
 
-/** Requests that are worth a look, until the control plane has them. */
+/** Keeps the requests worth a look until the control plane has them. */
 export function createKept(node: string) {
   const waiting = createQueues()
   let drops = new Map<string, DroppedRequests>()
@@ -79,7 +81,7 @@ export function createKept(node: string) {
   let windowBegan = 0
   let seen = new Map<string, number>()
 
-  /** Counts what finds a place, and nothing else: so there are no more keys than places. */
+  /** Counts only requests that get a place, so that there are never more keys than places. */
   function isWithinWindow({ account, source }: KeptRequest, now: number): boolean {
     if (now - windowBegan >= windowMs) {
       windowBegan = now
@@ -101,13 +103,13 @@ export function createKept(node: string) {
   }
 
   return {
-    /** For every request of the node: keeps only those that can be asked about. */
+    /** Call this for every request of the node. It keeps only the kinds that users can query. */
     add(request: EdgeRequest, now: number): void {
       if (!isKept(request)) return
       if (isWithinWindow(request, now) && waiting.hasRoom(request.account)) waiting.add(request)
       else drop(request)
     },
-    /** The next batch of at most so many bytes as JSON, of all accounts in turn. Undefined when nothing waits. */
+    /** The next batch of at most this many bytes as JSON, from all accounts in turn. Undefined if nothing waits. */
     take(maxBytes: number): RequestBatch | undefined {
       if (waiting.total() === 0 && drops.size === 0) return undefined
       const room = maxBytes - batchBytes
@@ -116,7 +118,7 @@ export function createKept(node: string) {
       drops = new Map([...drops].slice(count))
       return { node, batch: randomUUID(), requests: waiting.take(room - dropped.length * dropBytes, drop), dropped }
     },
-    /** A batch that the server does not accept any more, because it takes smaller messages now. */
+    /** Returns a batch that the server no longer accepts, because it takes smaller messages now. */
     giveBack({ requests, dropped }: RequestBatch): void {
       waiting.giveBack(requests)
       for (const drop of dropped) {

@@ -6,7 +6,7 @@ const maxProcesses = 100
 export type Watching = Watch & { matches: (request: EdgeRequest) => boolean; seen: number; dropped: number }
 type Lease = { expiresAt: number; watches: Watching[] }
 
-/** What processes of the control plane watch, until they have not said so for a while. */
+/** The watches of control plane processes. A process that stops renewing them loses them. */
 export function createLeases() {
   const leases = new Map<string, Lease>()
   let byAccount = new Map<string, Watching[]>()

@@ -5,13 +5,13 @@ import type { Server } from 'node:net'
 const retryMs = 5_000
 
 /**
- * Listens where HAProxy connects to. On a read-only file system there can be no new socket: an agent that finds HAProxy
- * running there has to do without what it would tell, until it can listen.
+ * Listens on a socket that HAProxy connects to. A read-only file system allows no new socket: an agent that finds
+ * HAProxy running there works without its lines, and retries.
  */
 export async function listenAt(server: Server, path: string): Promise<void> {
   let retry: NodeJS.Timeout | undefined
   async function listen(): Promise<void> {
-    // What a killed agent has left behind.
+    // A killed agent may have left its socket.
     await rm(path, { force: true })
     server.listen(path)
     await once(server, 'listening')

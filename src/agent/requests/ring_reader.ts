@@ -3,26 +3,26 @@ import { createServer, type Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { listenAt } from './listen.ts'
 
-/** The share of each window that lines may take, so that floods of requests leave time for enforcement. */
+/** Maximum share of each window for lines, so that floods of requests leave time for enforcement. */
 const window = { milliseconds: 100, forLines: 50 }
 
-/** HAProxy ends its side when it notices that we ended ours. */
+/** HAProxy closes its side once it notices that the agent has closed its own. */
 const sentWithinMs = 1_000
 
 export type LineReader = {
-  /** How many lines HAProxy could not keep for us. */
+  /** Lines that HAProxy had no room for. */
   dropped: () => number
-  /** How many could not be read. */
+  /** Lines that could not be parsed. */
   unreadable: () => number
   close: () => Promise<void>
 }
 
-/** What HAProxy writes in place of lines for which there was no room. */
+/** HAProxy's placeholder for lines that it had no room for. */
 const dropNotice = /^(\d+) events? dropped\0?$/
 
 /**
- * Reads the rings of HAProxy's workers, which connect to us: `<length> <line>` one after the other, so that nothing in a
- * line can end it. `onLine` must be quick and must not throw.
+ * Reads the rings of HAProxy's workers, which connect to the agent and send `<length> <line>`, so that nothing in a line
+ * can end it. `onLine` must be fast and must not throw.
  */
 export async function readLines(
   path: string,
@@ -53,7 +53,7 @@ export async function readLines(
   return {
     dropped: () => dropped,
     unreadable: () => unreadable,
-    /** Reads what HAProxy has sent already: it keeps later lines for the next reader, and sends none twice. */
+    /** Reads what HAProxy has already sent. It keeps later lines for the next reader, and sends none twice. */
     async close() {
       server.close()
       const closed = once(server, 'close')
@@ -65,7 +65,10 @@ export async function readLines(
   }
 }
 
-/** Pauses everything for the rest of a window whose share is used up. HAProxy counts the lines that do not fit meanwhile. */
+/**
+ * Pauses all sockets for the rest of a window whose share is used up. HAProxy counts the lines that do not fit
+ * meanwhile.
+ */
 function createBudget(sockets: ReadonlySet<Socket>) {
   let began = 0
   let used = 0
@@ -85,11 +88,11 @@ function createBudget(sockets: ReadonlySet<Socket>) {
   }
 }
 
-/** Returns false for what is no length and line: nothing after that can be trusted to begin where it seems to. */
+/** Returns false for malformed input, after which no line boundary can be trusted. */
 export function createSplitter(maxLineBytes: number, onLine: (line: string) => void) {
   let rest = ''
   return (bytes: Buffer): boolean => {
-    // One character for each byte, as HAProxy counts them.
+    // latin1: one character per byte, because HAProxy's length is in bytes.
     const text = rest + bytes.toString('latin1')
     let from = 0
     for (;;) {

@@ -6,11 +6,11 @@ import { createLeases } from './leases.ts'
 
 const flushMs = 100
 const windowMs = 1_000
-/** In a second, for each viewer, for all of one account's, and for all. */
+/** Requests per second for each viewer, for all viewers of an account, and for the node. */
 const perWindow = { watch: 100, account: 200, node: 1_000 }
 /**
- * Sends requests to the control plane as they happen, but only while they are watched. Requests that come faster than
- * anyone can read are only counted, for each viewer.
+ * Sends requests to the control plane live, but only while someone watches them. Beyond a readable rate, it only counts
+ * them for each viewer.
  */
 export function createTail(node: string) {
   const leases = createLeases()
@@ -61,7 +61,7 @@ export function createTail(node: string) {
   }
 
   return {
-    /** For every request of the node. Without a viewer of its account it costs one look-up. */
+    /** Call this for every request of the node. Without a viewer of its account it costs one look-up. */
     add(request: EdgeRequest, now: number): void {
       if (!leases.isEmpty()) see(request, now)
     },

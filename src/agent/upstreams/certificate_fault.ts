@@ -6,7 +6,7 @@ const timeoutMs = 3_000
 
 export type TlsUpstream = { address: string; port: number; name: string }
 
-/** OpenSSL's names for what is wrong with a chain. */
+/** OpenSSL's codes for faults of a certificate chain. */
 const faults: Record<string, string> = {
   CERT_HAS_EXPIRED: 'the certificate has expired',
   CERT_NOT_YET_VALID: 'the certificate is not valid yet',
@@ -19,8 +19,8 @@ const faults: Record<string, string> = {
 }
 
 /**
- * HAProxy says only that it refused a certificate. A handshake with the same address, name and CAs says why; nothing is
- * sent after it. Undefined when that cannot be found out, or there is nothing wrong any more.
+ * HAProxy reports only that it refused a certificate. A handshake with the same address, name and CAs gives the reason,
+ * and sends nothing afterwards. Undefined if the reason cannot be found, or the certificate is fine by now.
  */
 export async function certificateFault({ address, port, name }: TlsUpstream, caFile: string) {
   const ca = await readFile(caFile)

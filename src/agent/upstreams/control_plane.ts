@@ -4,14 +4,14 @@ import { diskFiles, type Files, writeAtomically } from '../disk/files.ts'
 import type { LookUp } from './dns.ts'
 import { savedAddresses } from './names.ts'
 
-/** A machine of the control plane, by name or address, and ports at which it is never dialed. */
+/** A control plane machine, by name or address, and the ports at which it is never dialed. */
 export type ControlPlaneHost = { readonly host: string; readonly ports: readonly number[] }
 
 type Options = {
   hosts: readonly ControlPlaneHost[]
-  /** Keeps the addresses of names, so that a node that starts without DNS knows them. */
+  /** Stores the addresses of names for a node that starts without DNS. */
   file: string
-  /** All answers count: views of DNS may differ, and a tenant may know the addresses of each. */
+  /** All answers count: views of DNS may differ, and a tenant may know the addresses of each view. */
   dns: readonly LookUp[]
   onUnresolved: (host: string) => void
   onError: (error: Error) => void
@@ -19,10 +19,10 @@ type Options = {
 }
 
 const refreshEveryMs = 15_000
-/** As long as a start waits for upstream names. */
+/** Same time as a start waits for upstream names. */
 const patienceMs = 1_000
 
-/** Knows the addresses of the control plane, which tenants must not reach as upstreams. */
+/** Tracks the addresses of the control plane, which tenants must not reach as upstreams. */
 export async function openControlPlane({ hosts, file, dns, onUnresolved, onError, files = diskFiles }: Options) {
   const isName = (host: string) => parseAddress(host) === undefined
   const names = [...new Set(hosts.map(({ host }) => host).filter(isName))]
@@ -33,7 +33,7 @@ export async function openControlPlane({ hosts, file, dns, onUnresolved, onError
     const answers = await Promise.all(dns.map((each) => each.lookUp(name).catch(() => 'silent' as const)))
     const found = answers.flatMap((answer) => (typeof answer === 'object' ? answer.addresses : []))
     const before = known.get(name) ?? []
-    // While a server does not answer, the addresses that it gave before stay denied.
+    // If a server does not answer, its earlier addresses stay denied.
     const addresses = [...new Set(answers.includes('silent') ? [...before, ...found] : found)].sort()
     if (addresses.length === 0) {
       if (!unresolved.has(name) && before.length === 0) onUnresolved(name)

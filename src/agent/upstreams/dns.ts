@@ -3,14 +3,16 @@ import { readFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { parseAddress } from '../../kernel/ip/address.ts'
 
-/** `absent`: DNS says that there is none. `silent`: DNS does not answer, so earlier answers may still be valid. */
+/**
+ * `absent`: DNS says that the name has no address. `silent`: DNS does not answer, so earlier answers may still be valid.
+ */
 export type Answer = { addresses: string[] } | 'absent' | 'silent'
 export type LookUp = { lookUp: (name: string) => Promise<Answer>; stop: () => void }
 
 type Options = {
   /** As address:port or address; the system's when empty. */
   servers: readonly string[]
-  /** `preferred`, the default: only the addresses of the family that this machine should dial. */
+  /** `preferred`, the default, returns only the address family that this machine should dial. */
   families?: 'preferred' | 'all'
   hostsFile?: string
   resolverFile?: string
@@ -18,12 +20,13 @@ type Options = {
 
 const timeoutMs = 1_500
 const tries = 2
-/** Upper bound for one name, however many servers and suffixes there are, so that none blocks the others. */
+/** Upper bound for one name with any number of servers and suffixes, so that no name blocks the others. */
 const deadlineMs = 5_000
 
 /**
- * Asks DNS itself instead of the C library, whose look-ups have no time-out and keep one of the four threads that also
- * write our files. So /etc/hosts and the search list are read here, and other sources of names, such as mDNS, are not.
+ * Queries DNS directly instead of through the C library, whose look-ups have no time-out and occupy one of the four
+ * threads that also write our files. Reads /etc/hosts and the search list itself; other sources of names, such as mDNS,
+ * are not supported.
  */
 export async function openDns({
   servers,
@@ -42,7 +45,7 @@ export async function openDns({
     return answers.includes('silent') ? 'silent' : 'absent'
   }
   async function ask(name: string): Promise<Answer> {
-    // Both at once, and the one that this machine can reach counts as soon as it is there.
+    // Queries both in parallel. The preferred family wins if it answers.
     const [first, second] = hasIPv4() ? [query(4, name), query(6, name)] : [query(6, name), query(4, name)]
     const preferred = await first
     if (typeof preferred === 'object') return preferred
@@ -66,7 +69,7 @@ export async function openDns({
     const isComplete = name.split('.').length > ndots
     for (const candidate of isComplete ? [name, ...suffixed] : [...suffixed, name]) {
       const answer = await askOne(candidate)
-      // Without an answer the name may exist under this suffix, so trying the next one could find another host.
+      // Without an answer, the name may exist under this suffix. Trying the next suffix could find another host.
       if (answer !== 'absent') return answer
     }
     return 'absent'
@@ -74,7 +77,7 @@ export async function openDns({
 
   return {
     async lookUp(name) {
-      // Read each time, so that edits take effect without a restart.
+      // Read for each look-up, so that edits take effect without a restart.
       const local = addressesIn(await readFile(hostsFile, 'utf8').catch(() => ''), name)
       if (local.length > 0) return { addresses: local }
       const { promise, resolve } = Promise.withResolvers<Answer>()
@@ -89,7 +92,7 @@ export async function openDns({
   }
 }
 
-/** Without any but loopback, a machine can reach upstreams by IPv6 only. */
+/** A machine whose only IPv4 address is loopback reaches upstreams by IPv6 only. */
 const hasIPv4 = (): boolean =>
   Object.values(networkInterfaces()).some((all) =>
     all?.some(({ family, internal }) => family === 'IPv4' && !internal),
@@ -117,6 +120,6 @@ function searchList(text: string): { search: string[]; ndots: number } {
     if (keyword === 'search' || keyword === 'domain') search = values.filter((each) => each !== '.')
     if (keyword === 'options') ndots = Number(/\bndots:(\d+)/.exec(values.join(' '))?.[1] ?? ndots)
   }
-  // As many as the C library has always taken.
+  // The C library's traditional limit.
   return { search: search.slice(0, 6).map((each) => each.replace(/\.$/, '')), ndots }
 }

@@ -5,8 +5,8 @@ const mostPerAccount = 50
 const mostInAll = 500
 
 /**
- * What is noted of failures is only an example of what happens, so it is bounded by time: one for each backend, and for
- * each account no more than a part of what the node notes.
+ * Recorded failures are only examples, so their rate is limited: one for each backend per window, and for each account a
+ * share of the node's total.
  */
 export function createFailureWindow() {
   let window = 0

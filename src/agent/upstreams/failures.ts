@@ -9,23 +9,25 @@ export type UpstreamFailure = {
   readonly address: string
   readonly port: number
   readonly reason: string
-  /** Set when the certificate was refused, and it has to be found out why: the name that it has to be for. */
+  /**
+   * Set if the upstream's certificate was refused and the reason is still unknown: the name that it must be valid for.
+   */
   readonly refusedCertificateOf?: string
 }
 
 const askAgainMs = 60_000
 const maxAnswers = 1_000
-/** An account gets one at a time, so that slow upstreams of one do not keep the others waiting. */
+/** One job per account, so that slow upstreams of one do not delay the others. */
 const limits = { total: 4, perLane: 1 }
 
 type Answer = { askedAt: number; upstream: TlsUpstream; fault: string | undefined }
 
-/** Turns failures of real requests into what is known of the upstream's health. */
+/** Turns failures of real requests into observations of the upstream's health. */
 export function createFailures(
   health: Pick<Health, 'observe'>,
   explain: (upstream: TlsUpstream) => Promise<string | undefined>,
 ) {
-  /** By upstream, so that a reason once found is kept while requests go on failing. */
+  /** By upstream, so that a known reason survives while requests continue to fail. */
   const answers = new Map<string, Answer>()
   const queue = createFairQueue(limits, async (key) => {
     const answer = answers.get(key)

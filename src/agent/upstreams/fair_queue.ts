@@ -2,12 +2,12 @@ type Limits = { total: number; perLane: number }
 type Kind = 'urgent' | 'other'
 
 /**
- * Works on jobs of many lanes in turn, so that a lane with a thousand jobs holds up no other: one lane has a part of the
- * places only, and each lane with something to do gets its turn before any lane gets another one. A job stands in all
- * lanes that want it, and is done once. Urgent jobs of all lanes go before the others.
+ * Serves the jobs of many lanes in turn, so that a lane with a thousand jobs does not delay the others: one lane has
+ * only some of the places, and each lane with work gets its turn before any lane gets a second one. A job is in every
+ * lane that wants it, and runs once. Urgent jobs of all lanes run first.
  */
 export function createFairQueue(limits: Limits, work: (job: string) => Promise<void>) {
-  /** What each lane waits for, by whose turn it is. A lane with nothing to do is not there. */
+  /** The waiting jobs of each lane, in turn order. A lane without jobs has no entry. */
   const turns: Record<Kind, Map<string, Set<string>>> = { urgent: new Map(), other: new Map() }
   const queued = new Map<string, { lanes: Map<string, Kind>; done: PromiseWithResolvers<void> }>()
   const running = new Map<string, Promise<void>>()
@@ -59,7 +59,7 @@ export function createFairQueue(limits: Limits, work: (job: string) => Promise<v
   }
 
   return {
-    /** Resolves when the job is done, whichever lane ran it. */
+    /** Resolves once the job is done, whichever lane ran it. */
     add(job: string, lanes: Iterable<string>, kind: Kind): Promise<void> {
       const current = running.get(job)
       if (current || stopped) return current ?? Promise.resolve()

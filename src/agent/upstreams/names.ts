@@ -3,13 +3,13 @@ import { type Files, writeAtomically } from '../disk/files.ts'
 import type { Answer } from './dns.ts'
 
 const refreshEveryMs = 15_000
-/** Doubled for each failure in a row, up to these: a name that is said to be absent may come soon, one that is silent costs. */
+/** Doubled after each failure up to these limits: an absent name may appear soon, while a silent one costs time. */
 const longestPauseMs = { absent: 60_000, silent: 300_000 }
 
 export type Name = {
-  /** Sorted, but for the first: it stays the first while it is there. */
+  /** Sorted except for the first address, which stays first while DNS returns it. */
   addresses: readonly string[]
-  /** DNS was queried at least once, or its answer is on disk. */
+  /** DNS was queried at least once, or its answer was saved. */
   isAsked: boolean
   users: Set<string>
   lanes: Set<string>
@@ -17,10 +17,9 @@ export type Name = {
   askAt: number
 }
 
-/** The names in use, and by which backends. One that nothing uses any more is forgotten. */
+/** The names in use and the backends that use them. Unused names are forgotten. */
 export function createNames(saved: ReadonlyMap<string, readonly string[]>) {
   const names = new Map<string, Name>()
-  /** The name that each backend uses. */
   const hosts = new Map<string, string>()
 
   function of(host: string): Name {
@@ -46,7 +45,6 @@ export function createNames(saved: ReadonlyMap<string, readonly string[]>) {
     forget,
     get: (host: string): Name | undefined => names.get(host),
     all: (): Iterable<[host: string, name: Name]> => names,
-    /** Names that backends use and that have no address. */
     unresolved: (): number =>
       names.values().reduce((count, { addresses, users }) => count + (users.size && addresses.length === 0 ? 1 : 0), 0),
     use(key: string, host: string): Name {
@@ -59,18 +57,17 @@ export function createNames(saved: ReadonlyMap<string, readonly string[]>) {
   }
 }
 
-/** Addresses used of one name: a server each. */
+/** Maximum addresses used of a name; each one becomes a server. */
 const maxAddresses = 16
 
-/** True when the name has other addresses now. */
 export function learn(name: Name, answer: Answer): boolean {
   const failed = typeof answer === 'string'
   name.isAsked = true
   name.failures = failed ? name.failures + 1 : 0
   name.askAt = Date.now() + pauseAfter(failed ? answer : undefined, name.failures)
   if (failed || answer.addresses.length === 0) return false
-  // As long as the first address is among the answers it stays: rotating answers must not move every connection. When there
-  // are more answers than servers allowed, the present ones stay.
+  // The first address stays while DNS returns it: rotating answers must not move every connection. If there are more
+  // answers than servers allowed, the current ones stay.
   const { addresses: before } = name
   const answers = new Set(answer.addresses)
   const kept = before.filter((address) => answers.has(address))
@@ -80,13 +77,13 @@ export function learn(name: Name, answer: Answer): boolean {
   return name.addresses.length !== before.length || name.addresses.some((address, index) => address !== before[index])
 }
 
-/** A little apart, so that names that came together are not asked together forever. */
+/** Jittered, so that names which arrived together are not queried together forever. */
 function pauseAfter(failure: 'absent' | 'silent' | undefined, failures: number): number {
   const pause = failure ? Math.min(refreshEveryMs * 2 ** (failures - 1), longestPauseMs[failure]) : refreshEveryMs
   return pause * (0.9 + Math.random() * 0.2)
 }
 
-/** The addresses of names in use, so that a node can start without DNS. */
+/** Saves the addresses of names in use, so that a node can start without DNS. */
 export function createAddressFile(
   files: Files,
   file: string,
@@ -111,11 +108,11 @@ export function createAddressFile(
   }
 }
 
-/** What a power cut or a hand left of the file may be nothing; then names are looked up as on the first day. */
+/** Empty if a power cut or an edit has damaged the file. Names are then resolved as on a first start. */
 export async function savedAddresses(files: Files, file: string): Promise<Map<string, string[]>> {
   try {
     const saved = Object.entries(JSON.parse(`${await files.read(file)}`))
-    // An earlier version wrote one address.
+    // An earlier version stored a single address.
     const lists = saved.map(([host, addresses]): [string, unknown[]] => [host, [addresses].flat()])
     return new Map(lists.filter((entry): entry is [string, string[]] => entry[1].every(isAddress)))
   } catch {

@@ -5,15 +5,14 @@ import type { CompiledPolicy } from '../../kernel/ip/ranges.ts'
 type Options = {
   deny: CompiledPolicy
   allow: CompiledPolicy
-  /** Where this node itself listens, on any address. */
+  /** Ports on which this node itself listens, on any address. */
   ownPorts: OwnPorts
-  /** The addresses of this machine now. */
   ownAddresses?: () => string[]
-  /** The machines of NATS and the rest of the control plane now. */
+  /** The current machines of NATS and the rest of the control plane. */
   services?: () => readonly Service[]
 }
 
-/** Which addresses HAProxy may be given. Private networks are allowed, because that is where upstreams are. */
+/** Which addresses HAProxy may dial. Private networks are allowed, because upstreams are there. */
 export const createUpstreamPolicy = ({ ownAddresses = interfaceAddresses, ...options }: Options): DialPolicy =>
   createDialPolicy({
     ...options,
@@ -23,6 +22,6 @@ export const createUpstreamPolicy = ({ ownAddresses = interfaceAddresses, ...opt
   })
 export type UpstreamPolicy = DialPolicy
 
-/** Without the zone of link-local ones. */
+/** Without the zone of link-local addresses. */
 const interfaceAddresses = (): string[] =>
   Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address.replace(/%.*$/, '')))

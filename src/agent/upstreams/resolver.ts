@@ -6,23 +6,22 @@ import { createFairQueue } from './fair_queue.ts'
 import { createAddressFile, createNames, learn, savedAddresses } from './names.ts'
 
 export type ResolvedBackend = Omit<BackendRecord, 'host'> & {
-  /** The one that is dialed where only one is. */
+  /** The address to dial where only one is possible. */
   address: string | null
-  /** All of them. Missing: `address` is the only one. */
+  /** All addresses. Missing: only `address`. */
   addresses?: readonly string[]
   host: string
 }
-/** A backend whose address is wanted, and the accounts whose edges and routes use it: none, while it is only there. */
+/** A backend to resolve, and the accounts whose edges and routes use it; none if it is unused. */
 export type Wanted = { record: BackendRecord; accounts: readonly string[] }
 
 const tickMs = 1_000
 const saveEveryMs = 1_000
-/** How long a change may wait for names that are new with it. */
 const patienceMs = 1_000
-/** Accounts whose names kept a change waiting are not waited for during this time. */
+/** Changes do not wait for an account for this long after its names were slow. */
 const slowForMs = 60_000
 const limits = { total: 128, perLane: 16 }
-/** For backends that no edge uses yet. All accounts share this lane, and nothing waits for it. */
+/** Lane of backends that no edge uses yet. All accounts share it, and nothing waits for it. */
 const idleLane = ''
 
 const bare = (host: string): string => host.replace(/^\[|\]$/g, '')
@@ -36,11 +35,11 @@ type Options = {
 }
 
 /**
- * Knows the addresses of upstream host names. HAProxy is given addresses only: what a name means is looked up here,
- * refreshed, and kept through failures of DNS, on disk too, so that a node can start without it.
+ * Resolves upstream host names. HAProxy gets addresses only; the agent looks up names, refreshes them, and keeps the
+ * addresses through DNS failures, on disk too, so that a node can start without DNS.
  *
- * Each account has a lane of its own (fair_queue.ts), and names that do not answer are asked ever more rarely: a tenant
- * with a thousand of them delays its own upstreams only.
+ * Each account has its own lane (fair_queue.ts), and silent names are queried less and less often: a tenant with a
+ * thousand of them delays only its own upstreams.
  */
 export async function openResolver({ file, dns, onChange, onError, files = diskFiles }: Options) {
   const names = createNames(await savedAddresses(files, file))
@@ -64,14 +63,14 @@ export async function openResolver({ file, dns, onChange, onError, files = diskF
     for (const [lane, until] of slowUntil) if (until <= now) slowUntil.delete(lane)
   }
 
-  /** Asks for a name when that is due. Resolves when it was asked, for those who should wait for it. */
+  /** Queries a name if due. Returns a promise only if the change should wait for the answer. */
   function ask({ record: { host }, accounts }: Wanted): Promise<void> | undefined {
     const name = names.of(host)
     const lanes = accounts.length > 0 ? accounts : [idleLane]
     if (accounts.length > 0) name.lanes.delete(idleLane)
     for (const lane of lanes) name.lanes.add(lane)
     if (name.isAsked && name.failures === 0) return undefined
-    // A name that failed before is retried at once when its record changes, but nothing waits for it.
+    // A name that failed before is retried immediately when its record changes, but no change waits for it.
     const asked = queue.add(host, lanes, name.isAsked ? 'other' : 'urgent')
     return !name.isAsked && accounts.some((account) => !slowUntil.has(account)) ? asked : undefined
   }
@@ -80,8 +79,8 @@ export async function openResolver({ file, dns, onChange, onError, files = diskF
 
   return {
     /**
-     * Asks for names that nothing is known of yet, and waits for them a little: what is new should work when it is said to
-     * be in force. Not for what nothing uses, nor for accounts that have kept others waiting.
+     * Queries unknown names and waits for them briefly: a new backend should work once it is reported as in force. Does
+     * not wait for unused backends, nor for accounts that were slow before.
      */
     async prepare(wanted: Iterable<Wanted>): Promise<void> {
       const waitedFor: { wanted: Wanted; asked: Promise<void> }[] = []
@@ -100,7 +99,7 @@ export async function openResolver({ file, dns, onChange, onError, files = diskF
         for (const account of late.accounts) slowUntil.set(account, Date.now() + slowForMs)
       }
     },
-    /** From what is known now; `prepare` has sent the queries. */
+    /** Uses known addresses; `prepare` has sent the queries. */
     resolve(key: string, record: BackendRecord): ResolvedBackend {
       const { host } = record
       const address = bare(host)

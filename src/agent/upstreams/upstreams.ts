@@ -34,14 +34,14 @@ function* usersAmong(records: Iterable<EdgeRecord>): Generator<{ account: string
   }
 }
 
-/** Where backends are dialed: their names resolved, and their addresses allowed. */
+/** Decides where backends are dialed: resolves their names, and checks their addresses. */
 export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPolicy) {
-  /** The account of each backend that an edge or route uses; records of backends do not say it. */
+  /** The account of each backend that an edge or route uses. Records of backends do not name it. */
   const owners = new Map<RecordKey, string>()
   const faults = new Map<RecordKey, string>()
 
   return {
-    /** Asks for the names of these backends, and of those that these edges and routes use. */
+    /** Queries the names of these backends, and of those that these edges and routes use. */
     async prepare(records: Iterable<EdgeRecord>, known: Known): Promise<void> {
       const wanted = new Map<RecordKey, BackendRecord>()
       const changed = new Set<RecordKey>()
@@ -65,7 +65,7 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
       await resolver.prepare(all)
     },
 
-    /** Without an address when there is none, or none that may be dialed. */
+    /** Has no address if the name has none, or none that may be dialed. */
     resolve(record: EdgeRecord, { refused, accepted }: Handlers): ResolvedBackend {
       const { key, generation, value } = record
       const resolved = resolver.resolve(key, value as BackendRecord)
@@ -78,7 +78,7 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
         return resolved
       }
       const reason = reasonOf(host === address, addresses.length, dialed.length, faultOf.get(first) ?? '')
-      // Looked up every few seconds, but reported once.
+      // Resolved every few seconds, but reported once.
       const told = `${generation} ${reason}`
       if (faults.get(key) !== told) refused(record, reason, first)
       faults.set(key, told)
@@ -91,14 +91,14 @@ export function createUpstreams(resolver: UpstreamResolver, policy: UpstreamPoli
       owners.delete(key)
     },
 
-    /** True when this machine or the control plane has other addresses than before: every upstream must be asked about again. */
+    /** True if the addresses of this machine or the control plane have changed. Every upstream must be checked again. */
     havePolicyAddressesChanged: (): boolean => policy.refresh(),
     state: () => ({ refusedUpstreams: faults.size, unresolvedNames: resolver.unresolved() }),
   }
 }
 export type Upstreams = ReturnType<typeof createUpstreams>
 
-/** Completes '<record> …'. */
+/** The end of a sentence that begins with the record. */
 function reasonOf(isItsOwn: boolean, addresses: number, dialed: number, fault: string): string {
   if (addresses === 1) return `is not dialed: ${isItsOwn ? 'its address' : 'the address of its name'} ${fault}`
   const left = addresses - dialed

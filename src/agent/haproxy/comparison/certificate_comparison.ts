@@ -4,21 +4,21 @@ import { ask, converse } from '../process/runtime.ts'
 import { loadedCertificateFolder, type ProxySettings, tenantFolder } from '../settings.ts'
 import type { Difference } from './difference.ts'
 
-/** By file: changes when its content does. */
+/** Content digest of each file. */
 export type LoadedCertificates = ReadonlyMap<string, string>
 
-/** HAProxy needs some tenths of a millisecond for each. */
+/** HAProxy takes some tenths of a millisecond for each. */
 const perComparison = 200
 
-/** `SHA1 FingerPrint: 5F…`, and `Status: Used` of one that clients can get. */
+/** Matches `SHA1 FingerPrint: 5F…` and `Status: Used`, which HAProxy shows for a certificate that clients can get. */
 export const isServed = (answer: string, fingerprint: string): boolean =>
   answer.includes(`SHA1 FingerPrint: ${fingerprint}`) && /^Status: Used$/m.test(answer)
 
 export const fingerprintOf = (pem: string | Buffer): string => new X509Certificate(pem).fingerprint.replaceAll(':', '')
 
 /**
- * Which certificates in HAProxy are not those of the files. It lists all of them each time, and looks into some, so that all
- * have their turn.
+ * Compares the certificates in HAProxy with the files. Each call lists all of them and inspects a limited number, in
+ * rotation.
  */
 export function createCertificateComparison(settings: ProxySettings, files: Files) {
   const known = new Map<string, { digest: string; fingerprint: string }>()
@@ -53,7 +53,7 @@ export function createCertificateComparison(settings: ProxySettings, files: File
       const file = command.slice('show ssl cert '.length)
       if (!isServed(answer, await fingerprint(file, wanted.get(file) ?? ''))) note(file, 'changed')
     }
-    // Those that differ are looked at again next time, in a turn.
+    // Certificates that differ are inspected again in the next call.
     if (found.length === 0) lookedAt = left.length > perComparison ? new Set([...lookedAt, ...now]) : new Set()
     return found
   }

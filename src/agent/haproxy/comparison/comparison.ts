@@ -7,11 +7,10 @@ import type { Difference } from './difference.ts'
 import { createMapComparison } from './map_comparison.ts'
 
 export type ComparisonOptions = {
-  /** Names what differs, before it is repaired. */
+  /** Receives what differs before it is repaired. */
   readonly onDifferences?: (found: readonly Difference[]) => void
-  /** Everything was compared once, and nothing differed. */
+  /** Called after a complete comparison without differences. */
   readonly onAgreement?: () => void
-  /** Between the end of one comparison and the beginning of the next. */
   readonly comparisonMs?: number
 }
 
@@ -22,20 +21,19 @@ type Parts = {
   turns: Turns
   loading: Pick<Loading, 'reload' | 'isInDoubt' | 'loads'>
   isOver: () => boolean
-  /** What differs of native backends and certificates. */
   differencesOfOthers: () => Promise<Difference[]>
   trouble: (error: unknown) => void
 }
 
-/** Between two slices: 500 entries each time take about 1 % of a core. */
+/** Pause between two slices. With 500 entries per slice, this takes about 1 % of a core. */
 const pauseMs = 50
 export const defaultComparisonMs = 20_000
-/** After a reload that has not repaired it: one must not follow the other. */
+/** Minimum time between two reloads, if the first one did not repair the difference. */
 const reloadAgainMs = 10 * 60 * 1_000
 
 /**
- * Compares everything in HAProxy with what should be there, slowly and for as long as it runs: another program may have
- * written to its socket, someone may have reloaded it with old files, or one of us has a defect.
+ * Continuously compares everything in HAProxy with the agent's state, slowly: another program may have written to its
+ * socket, someone may have reloaded it with old files, or the agent may have a defect.
  */
 export function createComparison(parts: Parts, options: ComparisonOptions) {
   const { timing, runtime, claims, turns, loading, isOver, differencesOfOthers, trouble } = parts
@@ -61,7 +59,7 @@ export function createComparison(parts: Parts, options: ComparisonOptions) {
   }
   const compareMaps = createMapComparison({ runtime, claims, inTurn, onDifferences, reload })
 
-  /** Read without a turn first: it may take a while, and is nearly always as it should be. */
+  /** Compares outside a turn first, because it may take a while and rarely finds anything. */
   async function compareOthers(): Promise<void> {
     if ((await differencesOfOthers()).length === 0) return
     await inTurn(async () => {
@@ -74,7 +72,7 @@ export function createComparison(parts: Parts, options: ComparisonOptions) {
 
   async function compare(): Promise<void> {
     const [foundBefore, loadsBefore] = [found, loading.loads()]
-    // A worker that has been replaced ends when the last one has read what it wanted of it.
+    // A replaced worker lives on until its last reader is done, so stop reading it.
     const isSame = () => !isPaused() && loading.loads() === loadsBefore
     const pace = async () => {
       await wait(timing, pauseMs, ending.signal)

@@ -1,7 +1,7 @@
 import type { Command } from '../maps/claims.ts'
 import type { MapName } from '../maps/entries.ts'
 
-/** Something in HAProxy that is not as the agent left it. */
+/** Something in HAProxy that differs from the agent's state. */
 export type Difference = {
   readonly what: MapName | 'native backend' | 'certificate' | 'client authorities'
   readonly name: string
@@ -10,5 +10,4 @@ export type Difference = {
 
 const kinds = { set: 'changed', add: 'missing', del: 'unexpected' } as const
 
-/** What was wrong, from the command that repairs it. */
 export const repairedBy = ({ kind, map, key }: Command): Difference => ({ what: map, name: key, kind: kinds[kind] })

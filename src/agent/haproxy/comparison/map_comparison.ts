@@ -7,22 +7,21 @@ import { type Difference, repairedBy } from './difference.ts'
 type Parts = {
   runtime: MapRuntime
   claims: Claims
-  /** When nothing else changes HAProxy. */
+  /** Runs `work` while nothing else changes HAProxy. */
   inTurn: (work: () => Promise<void>) => Promise<void>
   onDifferences: (found: readonly Difference[]) => void
-  /** Loads everything again. */
   reload: (cause: unknown) => Promise<void>
 }
 
-/** Entries that are read in one go: about a millisecond of the agent, and a tenth of that of HAProxy. */
+/** Entries per read: about a millisecond for the agent, and a tenth of that for HAProxy. */
 const perSlice = 500
-/** Places that are looked up in one turn, for which changes wait. */
+/** Entries looked up in one turn, while changes wait. */
 const perTurn = 200
 
 /**
- * Finds what another program changed in HAProxy's maps, and repairs it. The entries are read without a turn, so changes do
- * not wait, and what seems to be wrong may be a change that came meanwhile: it is looked up again in a turn, when nothing
- * else changes. An entry that is missing shows in the size of its map, and only then is a whole map read in one turn.
+ * Finds and repairs what another program changed in HAProxy's maps. It reads entries outside a turn, so that changes do
+ * not wait. An apparent difference may be a concurrent change, so it is looked up again in a turn. A missing entry shows
+ * in the size of its map; only then does a turn read the whole map.
  */
 export function createMapComparison({ runtime, claims, inTurn, onDifferences, reload }: Parts) {
   async function repair(repairs: readonly Command[]): Promise<void> {
@@ -52,7 +51,7 @@ export function createMapComparison({ runtime, claims, inTurn, onDifferences, re
     }
   }
 
-  /** `pace` is awaited between slices, and says whether to go on. */
+  /** Awaits `pace` between slices, which says whether to continue. */
   return async function compareMaps(pace: () => Promise<boolean>): Promise<void> {
     for (const map of mapNames) {
       const suspects: Place[] = []

@@ -12,7 +12,6 @@ type Parts = {
   tenants: Pick<TenantCertificates, 'differences' | 'loaded'>
 }
 
-/** What differs besides maps. */
 export function createOtherComparison(
   settings: ProxySettings,
   files: Files,
@@ -20,7 +19,7 @@ export function createOtherComparison(
 ): () => Promise<Difference[]> {
   const certificateDifferences = createCertificateComparison(settings, files)
   return async () => {
-    // Not known while the operator's certificates are being loaded.
+    // Unknown while the operator's certificates are being loaded.
     const operators = certificates.loaded()
     const loaded = operators && new Map([...operators, ...tenants.loaded()])
     return [

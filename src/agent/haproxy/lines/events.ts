@@ -10,14 +10,14 @@ import { maxLineBytes } from './request_lines.ts'
 type Listeners = {
   feed: Pick<RequestFeed, 'publish'>
   onServerChange?: (native: string) => void
-  /** Lua has failed, and with it what needed it: a request, mostly. In HAProxy's words. */
+  /** Lua has failed, and usually a request with it. The text is HAProxy's. */
   onLuaFault?: (fault: string) => void
   onDrop?: (count: number) => void
 }
 
 /**
- * All that HAProxy tells us of its own accord: its requests and connections, and servers of native backends that went up
- * or down. While the agent does not listen, HAProxy keeps the first of them and goes on serving.
+ * Receives everything that HAProxy reports on its own: requests and connections, and native servers that go up or down.
+ * While no agent listens, HAProxy keeps the oldest lines and continues to serve.
  */
 export function receiveEvents(
   settings: ProxySettings,
@@ -38,7 +38,7 @@ export function receiveEvents(
       onLuaFault(text)
       return true
     }
-    // What HAProxy says about itself has no tabs.
+    // HAProxy's own messages contain no tabs.
     return !text.includes('\t')
   }
   return readLines(lineSocket(settings), maxLineBytes, onLine, onDrop)

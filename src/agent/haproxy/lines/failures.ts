@@ -5,7 +5,7 @@ import type { UpstreamFailure } from '../../upstreams/failures.ts'
 type Told = {
   account: string
   backend: string
-  /** HAProxy's two letters: who ended the request, and when. */
+  /** HAProxy's termination state, two letters: who ended the request, and when. */
   state: string
   /** `<error>|<TLS error>|<value of the backend>`; see request_lines.ts. */
   fault: string
@@ -15,8 +15,8 @@ type Told = {
 const dialed = /^(plain|tls)(?:-h2)?\|([^| ]+)\|(\d+)\|([^| ]+)(\|proxy)?$/
 
 /**
- * What a failed request says about its upstream. Undefined when that was not the upstream's doing, or not that of one
- * alone: native backends have checks. A TCP connection that was once open may end in any way.
+ * What a failed request shows about its upstream. Undefined if the upstream is not the cause, or if the backend is
+ * native, whose servers have checks. An established TCP connection may end in any way.
  */
 export function failureOf({ account, backend, state, fault, isTcp }: Told): UpstreamFailure | undefined {
   if (!/^[SsP]/.test(state) || (isTcp && !state.endsWith('C'))) return undefined
@@ -31,7 +31,7 @@ export function failureOf({ account, backend, state, fault, isTcp }: Told): Upst
     address: formatAddress(address),
     port: Number(port),
     reason: reasonOf(state, name, tlsFault, kind === 'tls'),
-    // Not where the handshake follows a PROXY protocol header, which only HAProxy sends.
+    // Unset with the PROXY protocol: the agent repeats the handshake to find the reason, and does not send that header.
     ...(host && isCertificate(tlsFault) && !isMismatch(name) && !isProxied && { refusedCertificateOf: host }),
   }
 }
@@ -39,7 +39,6 @@ export function failureOf({ account, backend, state, fault, isTcp }: Told): Upst
 const isMismatch = (fault: string): boolean => fault.startsWith('SSL_MISMATCH')
 const isCertificate = (tlsFault: string): boolean => tlsFault.endsWith('certificate verify failed')
 
-/** What HAProxy knows about the error, in plain words. */
 function reasonOf(state: string, fault: string, tlsFault: string, isTls: boolean): string {
   if (isMismatch(fault)) return "TLS: the certificate is not for the backend's host name"
   if (fault.startsWith('SSL_')) return `TLS: ${tlsReason(tlsFault)}`

@@ -5,8 +5,8 @@ import { statRows } from './stats.ts'
 const statuses = ['1xx', '2xx', '3xx', '4xx', '5xx', 'other'] as const
 
 /**
- * HAProxy's own counts, for all routes and edges together: exact even when lines about requests are lost. They cover the
- * present worker, like usageMetrics, and are empty while HAProxy is away.
+ * HAProxy's own counts for all routes and edges together: exact even if request lines are lost. They cover the current
+ * worker, like usageMetrics, and are empty while HAProxy is down.
  */
 export async function frontendMetrics({ runtimeSocket }: Pick<ProxySettings, 'runtimeSocket'>) {
   // Frontends only, so that the cost does not grow with the number of backends.

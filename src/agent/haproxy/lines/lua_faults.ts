@@ -4,7 +4,7 @@ import { plainText } from '../../../kernel/text.ts'
 
 const sayAgainMs = 10_000
 
-/** Counts failures of gatehouse.lua, each of which has refused a request or a connection, and logs one of them at a time. */
+/** Counts failures of gatehouse.lua, each of which refused a request or a connection. Limits how often it logs one. */
 export function createLuaFaults(log: Log, clock: Clock) {
   let count = 0
   let saidAt = Number.NEGATIVE_INFINITY

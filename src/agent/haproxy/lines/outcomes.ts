@@ -7,7 +7,10 @@ export type Outcome = { outcome: RequestOutcome; reason: RequestReason | null }
 const failed = (reason: RequestReason): Outcome => ({ outcome: 'failed', reason })
 const allowed: Outcome = { outcome: 'allowed', reason: null }
 
-/** Why the edge gives these answers. The others are refusals by policies and limits, of which lines say more, and the redirect. */
+/**
+ * Reasons of the edge's own answers, except the redirect, and refusals by policies and limits, which have their own
+ * fields in a line.
+ */
 const reasonOfAnswer: readonly (readonly [string, RequestReason])[] = [
   [answers.badRequest, 'bad_request'],
   [answers.emergency, 'emergency'],
@@ -34,9 +37,9 @@ const reasonOfAnswer: readonly (readonly [string, RequestReason])[] = [
 ]
 
 /**
- * HAProxy says by which line of its configuration a request ended, which costs nothing on the way there. Undefined for a
- * line that ends none: then the answer was an upstream's, or a tenant's own. The decision names who refuses; a line that
- * refuses without one has asked Lua in vain.
+ * Maps configuration lines to reasons. HAProxy logs the line that ended a request, which costs nothing on the request
+ * path. A line that is not in the map ends no request: the response came from an upstream or was a tenant's own. For
+ * refusals by a policy the logged decision names who refused; a refusing line without a decision means that Lua failed.
  */
 export function rulesOf(config: string): ReadonlyMap<number, RequestReason> {
   const rules = new Map<number, RequestReason>()
@@ -54,7 +57,7 @@ function reasonOfRefused(line: string): RequestReason {
   return line.includes('all_down') ? 'all_down' : 'no_backend'
 }
 
-/** By the status alone, for lines of a worker that runs with another configuration. */
+/** Used for lines of a worker with another configuration. */
 const reasonOfStatus: Record<number, RequestReason> = {
   400: 'bad_request',
   403: 'policy',
@@ -66,17 +69,16 @@ const reasonOfStatus: Record<number, RequestReason> = {
 }
 
 type Ended = {
-  /** HAProxy's two letters: who ended it, and when. */
+  /** HAProxy's termination state, two letters: who ended it, and when. */
   state: string
   status: number | null
   isTcp: boolean
   hadTlsFault: boolean
-  /** The rule that ended it; undefined when it is not known. */
   rule: RequestReason | undefined
   isRuleKnown: boolean
 }
 
-/** Derives the outcome from how a request or connection ended, when neither a limit nor a policy decided. */
+/** Derives the outcome from the termination state, if neither a limit nor a policy decided. */
 export function outcomeOf({ state, status, isTcp, hadTlsFault, rule, isRuleKnown }: Ended): Outcome {
   const [who, when = '-'] = state
   if (who === 'L' || (who === 'P' && when === 'R')) {
@@ -86,13 +88,13 @@ export function outcomeOf({ state, status, isTcp, hadTlsFault, rule, isRuleKnown
   }
   if (when === 'C' && (who === 'S' || who === 's'))
     return failed(hadTlsFault ? 'tls_failed' : who === 's' ? 'connect_timeout' : 'connect_failed')
-  // An open TCP connection may end in any way, and a client may leave in the middle of an answer.
+  // An established TCP connection may end in any way, and a client may leave in the middle of a response.
   if (isTcp) return who === 'C' && when === 'C' ? failed('client_closed') : allowed
   if (when === 'D' || when === 'L') return who === 'S' || who === 's' || who === 'P' ? failed('response_cut') : allowed
   return beforeAnswer[who ?? '-'] ?? allowed
 }
 
-/** By who ended it. */
+/** Keyed by who ended it. */
 const beforeAnswer: Record<string, Outcome> = {
   S: failed('no_response'),
   s: failed('response_timeout'),

@@ -15,7 +15,7 @@ export type LineContext = {
   /** Identifies the present configuration. */
   readonly edition: string
   readonly rules: ReturnType<typeof rulesOf>
-  /** In force at a moment, in milliseconds. */
+  /** The generation in force at a time in milliseconds. */
   readonly generationAt: (at: number) => number
 }
 
@@ -23,8 +23,8 @@ const names = [...commonFields, ...requestFields]
 const at = Object.fromEntries(names.map((name, index) => [name, index])) as Record<(typeof names)[number], number>
 
 /**
- * Undefined for what HAProxy has to say about itself, and for connections that were no requests, such as broken TLS
- * handshakes. A client decides about method, host, path and trace alone, and none of them can hold a tab.
+ * Undefined for HAProxy's messages about itself, and for connections without a request, such as failed TLS handshakes. A
+ * client controls only method, host, path and trace, and none of them can contain a tab.
  */
 export function readLine(text: string, context: LineContext): RequestLine | undefined {
   const fields = text.split('\t')
@@ -41,7 +41,7 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
 
   const entry = of('entry').split('|')
   const [target = '', account = '', backend = ''] = entry
-  // Policies are the last part, of which the line has the first.
+  // Policies are the last part of the value, and the line has only the first of them.
   const { refusedBy, allowedBy, warnedBy, warning } = readDecision(
     kind === lineKinds.unreadable ? '-' : of('decision'),
     entry.at(-1) ?? '',
@@ -80,7 +80,7 @@ export function readLine(text: string, context: LineContext): RequestLine | unde
     generation: context.generationAt(arrived),
     trace: traceOf(of('trace')),
   }
-  // HAProxy is ours, but one look is cheaper than to trust that nothing was ever forgotten.
+  // HAProxy is trusted, but this check is cheaper than a field that was forgotten.
   if (!isEdgeRequest(request)) return undefined
   const state = of('state')
   return {
@@ -104,7 +104,7 @@ type Decision = {
 }
 type ModuleWarning = Exclude<(typeof requestReasons.warned)[number], 'policy'>
 const warnings = requestReasons.warned.filter((name): name is ModuleWarning => name !== 'policy')
-/** 'open', 'shut', and who said so: see `decide` and `verdict` in gatehouse.lua. */
+/** Parses 'open' or 'shut' and its deciders: see `decide` and `verdict` in gatehouse.lua. */
 function readDecision(text: string, firstPolicy: string): Decision {
   if (text === '-') return { warnedBy: [] }
   const [word, ...all] = text.split(' ')
@@ -113,14 +113,14 @@ function readDecision(text: string, firstPolicy: string): Decision {
   const read = (mark: string) => deciders.filter((each) => each.startsWith(mark)).map(deciderOf)
   const [refusedBy = word === 'shut' ? noDecider : undefined] = read('!')
   const named = deciders.find((each) => each.startsWith('+'))
-  // A single policy names only the rule; the entry says which policy it is.
+  // For a single policy the decision names only the rule; the entry has the policy.
   const whole = named?.includes(':') ? named : named && `+-:${firstPolicy}:${named.slice(1)}`
   const allowedBy = whole ? deciderOf(whole) : undefined
   return { refusedBy, allowedBy, warnedBy: read('?'), warning }
 }
 const noDecider: Decider = { restriction: null, policy: null, rule: null }
 
-/** `restriction:policy:rule` after its mark, with - for what is missing, and the rule in hexadecimal. */
+/** `restriction:policy:rule` after a mark, with - for a missing part, and the rule in hexadecimal. */
 function deciderOf(text: string): Decider {
   const [restriction = '', policy = '', rule = ''] = text.slice(1).split(':')
   return { restriction: idOf('ipx', restriction), policy: idOf('ipp', policy), rule: ruleOf(rule) }
@@ -171,7 +171,7 @@ function protocolOf(isHttp: boolean, major: string, version: string): EdgeReques
   return version === 'HTTP/1.0' ? 'http/1.0' : 'http/1.1'
 }
 
-/** HAProxy writes `#` and two digits for special characters. Unprintable ones are percent-encoded here. */
+/** HAProxy escapes special characters as `#` and two digits. Unprintable ones are percent-encoded here. */
 function plain(text: string, most: number): string | null {
   if (text === '-' || text === '') return null
   const decoded = text.includes('#')
@@ -193,7 +193,7 @@ function upstreamOf(written: string, port: string): string | null {
   return text.includes(':') ? `[${text}]:${port}` : `${text}:${port}`
 }
 
-/** W3C Trace Context: versions after 00 may say more, 00 may not, ff is none, and no id is all zeros. */
+/** W3C Trace Context: a version after 00 may have more fields, 00 may not, ff is invalid, and so is an id of zeros. */
 const traceparent = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-?)/
 function traceOf(text: string): string | null {
   const [all = '', version, trace = null, more] = traceparent.exec(text) ?? []

@@ -2,10 +2,10 @@ import type { RequestReason } from '../../../distribution/requests.ts'
 import { type Id, isId } from '../../../kernel/ids.ts'
 import { asksForCertificate, mutualTlsValue } from '../maps/name_entries.ts'
 
-/** A client that was refused in the TLS handshake because of its certificate, by an edge that asks for one. */
+/** A client whose certificate an edge with mutual TLS refused in the handshake. */
 export type RefusedHandshake = { account: Id<'ac'>; edge: Id<'edghts'>; reason: RequestReason }
 
-/** From `handshake` in request_lines.ts. Undefined for what has failed for another reason, or at another edge. */
+/** Parses `handshake` of request_lines.ts. Undefined if the handshake failed for another reason, or at another edge. */
 export function readHandshake(fault: string, exact: string, wildcard: string): RefusedHandshake | undefined {
   const reason = reasonOf(fault)
   if (reason === undefined) return undefined
@@ -19,7 +19,7 @@ export function readHandshake(fault: string, exact: string, wildcard: string): R
   return undefined
 }
 
-/** OpenSSL's codes for a certificate that is not valid yet, and for one that has expired. */
+/** OpenSSL's codes for certificates that are not yet valid or have expired. */
 const outOfTime = ['9', '10']
 
 function reasonOf(text: string): RequestReason | undefined {
@@ -28,7 +28,7 @@ function reasonOf(text: string): RequestReason | undefined {
   if (found !== undefined)
     return outOfTime.includes(found) ? 'client_certificate_expired' : 'client_certificate_untrusted'
   if (words.includes('peer did not return a certificate')) return 'client_certificate_missing'
-  // A signature with a key or by an algorithm that OpenSSL finds too weak, or that does not fit the certificate.
+  // A signature whose key or algorithm OpenSSL considers too weak, or which does not match the certificate.
   return /bad signature|wrong signature type|digest check failed|too small|too weak/.test(words)
     ? 'client_certificate_untrusted'
     : undefined

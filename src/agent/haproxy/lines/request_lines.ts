@@ -6,9 +6,9 @@ import { lineSocket, mapFile, type ProxySettings } from '../settings.ts'
 
 /**
  * HAProxy writes a line for each request and connection into a ring, and the agent reads the ring over a socket. Every
- * request pays for its line, so it is not JSON: values between tabs, which HAProxy never leaves in a value, and the length
- * before each line. Without a reader, the ring keeps the oldest lines, counts those that do not fit, and delays no request.
- * See docs/adr/0054.
+ * request pays for its line, so a line is not JSON: its length, then values separated by tabs, which HAProxy never
+ * leaves in a value. Without a reader, the ring keeps the oldest lines, counts those that do not fit, and delays no
+ * request. See docs/adr/0054.
  */
 const ring = (settings: ProxySettings, name: string, lineBytes: number, bytes: number) => `ring ${name}
   format raw
@@ -18,48 +18,51 @@ const ring = (settings: ProxySettings, name: string, lineBytes: number, bytes: n
   timeout server 10s
   server agent ${quoted(`unix@${plainPath(lineSocket(settings))}`)} log-proto octet-count
 `
-/** What HAProxy says about itself has a ring of its own: no flood of requests pushes it out. */
+/** HAProxy's messages about itself have their own ring, so that a flood of requests cannot displace them. */
 export const rings = (settings: ProxySettings): string =>
   `${ring(settings, 'requests', maxLineBytes, 8 << 20)}\n${ring(settings, 'events', 1_024, 256 << 10)}`
 export const maxLineBytes = 8_192
 
-/** Stands in lines for the configuration that they were written under: a rule is known by its place in it. */
+/** Identifies the configuration that a line was written under, because a rule is known by its line number. */
 const editionMark = '@edition@'
 export function withEdition(config: string): { config: string; edition: string } {
   const edition = createHash('sha256').update(config).digest('hex').slice(0, 8)
   return { config: config.replaceAll(editionMark, edition), edition }
 }
 
-/** Lengths of a path and a host, before HAProxy writes three characters for one that is not plain. */
+/** Limits for a path and a host, before HAProxy escapes special characters with three characters each. */
 const pathBytes = 1_024
 const hostBytes = 255
 
-/** Up to the first policy, which is the only one where the decision does not name it; policies may be many. */
+/** The value up to its first policy. The decision names every policy unless there is only one; there may be many. */
 const entryHead = (entry: EntryVariable): string => {
   const { from } = placeOf('policies', kindOf(entry))
   return `%[var(${entry}),bytes(0,${from + idLength('ipp')})]`
 }
 
-/** What every line has, after its kind, edition, process and number. Where nothing is known yet, and at the end. */
+/**
+ * Fields of every line, after its kind, edition, process and number. For lines before a request is known, and at the
+ * end.
+ */
 const early = {
   ...{ id: '%[uuid(7)]', at: '%[accept_date(ms)]', source: '%[src]', duration: '0', bytesIn: '0', bytesOut: '0' },
   ...{ state: '--', rule: '-', address: '-', port: '-', decision: '-', over: '-', fault: '-', entry: '-' },
 }
 type Common = typeof early
-/** With %U, HAProxy waits for the end of a request; without it, lines would be written when its answer begins. */
+/** With %U, HAProxy logs at the end of a request; without it, it would log when the response begins. */
 const ended: Common = {
   ...{ id: '%[unique-id]', at: '%[request_date(ms)]', source: '%[src]', duration: '%Ta' },
   ...{ bytesIn: '%U', bytesOut: '%[res.bytes_out]', state: '%ts', rule: '%[last_rule_line]' },
   ...{ address: '%si', port: '%sp', decision: '%[var(txn.decision)]', over: '%[var(txn.over)]' },
   ...{ fault: '%[var(txn.fault)]', entry: entryHead('txn.entry') },
 }
-/** What requests have after that. The path is last: a line that is too long loses its end. */
+/** Additional fields of requests. The path is last, because a line that is too long is cut at its end. */
 const ofRequests = {
   ...{ edge: '%[var(txn.edge)]', status: '%ST', major: '%[fc_http_major]', version: '%[capture.req.ver]' },
   ...{ method: '%HM', trace: '%[var(txn.trace)]', host: `%[var(txn.asked_host),bytes(0,${hostBytes})]` },
   path: `%[var(txn.asked_path),bytes(0,${pathBytes})]`,
 }
-/** The order of what read_line.ts reads. */
+/** Field order, as read_line.ts parses it. */
 export const commonFields = ['kind', 'edition', 'process', 'sequence', ...keysOf(early)] as const
 export const requestFields = keysOf(ofRequests)
 
@@ -70,24 +73,24 @@ function keysOf<Of extends object>(of: Of): (keyof Of & string)[] {
   return Object.keys(of) as (keyof Of & string)[]
 }
 
-/** How a line begins. */
+/** The first field of a line. */
 export const lineKinds = {
-  /** An HTTPS request, or one over plain HTTP, that has ended. */
+  /** A finished HTTPS request, or one over plain HTTP. */
   request: 'H',
-  /** A TCP connection that has ended. */
+  /** A finished TCP connection. */
   connection: 'T',
-  /** What never became a request: HAProxy could not read it. */
+  /** HAProxy could not parse a request. */
   unreadable: 'E',
-  /** A connection over a limit, closed before it became anything. */
+  /** A connection over a limit, closed before anything was read. */
   limited: 'L',
-  /** A request or connection that was let through with warnings, when that was decided: it may last for days. */
+  /** A request or connection that passed with warnings. Logged at the decision, because it may last for days. */
   warned: 'W',
 } as const
 export type LineKind = keyof typeof lineKinds
 
 const toRing = 'log ring@requests len 8192 format raw profile requests local0'
 
-/** Lines that are written before the end. */
+/** Formats of lines that are written before the end. */
 export const earlyLines = (() => {
   const over = { ...early, over: '%[var(sess.over)]', entry: entryHead('sess.entry') }
   const warned = { ...early, id: '%[unique-id]', decision: '%[var(txn.decision)]' }
@@ -100,8 +103,8 @@ export const earlyLines = (() => {
 })()
 
 /**
- * A handshake that failed has no request. `decision` and `over` are the edge of the name that was asked for, as an exact name and under a
- * wildcard, with what it asks clients for.
+ * A failed handshake has no request. `decision` and `over` hold the edge of the requested name, found as an exact name
+ * and under a wildcard, and the edge's mutual TLS settings.
  */
 const handshake = (settings: ProxySettings): Common => {
   const edgeBy = (lookUp: string) => {
@@ -116,7 +119,7 @@ const handshake = (settings: ProxySettings): Common => {
   }
 }
 
-/** A connection that sends nothing is no request. */
+/** `dontlognull`: a connection that sends nothing is not a request. */
 export const logRequests = (settings: ProxySettings): string => `
   ${toRing}
   option dontlognull
@@ -143,8 +146,8 @@ const onlyExceptions = ({ requestLines = 'all' }: ProxySettings, rules: string):
   requestLines === 'exceptions' ? rules : ''
 
 /**
- * Good requests pay for one look at their status. Other requests that the edge itself answered have a termination state:
- * S and s for what the upstream did or did not do, P for a response that cannot be read.
+ * Successful requests pay for one look at their status. The termination state separates the edge's own responses: S and
+ * s mean that the upstream failed, P that its response is invalid.
  */
 export const noteFailedRequest = `
   http-after-response set-var-fmt(txn.fault) "%[bc_err_name]|%[ssl_bc_err_str]|%[var(txn.backend)]" if { status 502 503 504 } { txn.sess_term_state -m beg S s P }`

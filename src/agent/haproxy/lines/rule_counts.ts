@@ -6,7 +6,7 @@ import type { RuleOutcome } from '../../reports/rule_hits.ts'
 import { listenAt } from '../../requests/listen.ts'
 import type { ProxySettings } from '../settings.ts'
 
-/** Where gatehouse.lua hands over what its threads have counted. */
+/** Socket to which gatehouse.lua sends the counts of its threads. */
 export const ruleCountSocket = ({ folder }: ProxySettings): string => join(folder, 'rules.sock')
 
 export type RuleCount = { account: string; rule: string; outcome: RuleOutcome; times: number }
@@ -18,8 +18,9 @@ const maxBytes = 1 << 20
 const maxSenders = 1_000
 
 /**
- * A batch of one thread: `<sender> <number>`, and how many hits it had no place for if there were any, then `a<account>` followed by `<rule><outcome> <times>` for its rules, and
- * `end`. Ids are in hexadecimal. Undefined when it is anything else.
+ * Parses a batch of one thread: `<sender> <number>`, and the number of lost hits if there are any; then for each account
+ * `a<account>` followed by `<rule><outcome> <times>` lines; then `end`. Ids are in hexadecimal. Undefined if the text
+ * has any other form.
  */
 export function readBatch(text: string): Batch | undefined {
   const [first = '', ...lines] = text.split('\n')
@@ -39,8 +40,8 @@ export function readBatch(text: string): Batch | undefined {
 }
 
 /**
- * Threads keep what they have counted until it is answered with `kept`, so nothing is lost while no agent is there. What
- * a thread hands over again, because it did not hear the answer, is not counted again.
+ * Threads keep their counts until the agent answers `kept`, so nothing is lost while no agent runs. A batch that a
+ * thread sends again, because it missed the answer, is not counted twice.
  */
 export async function receiveRuleCounts(
   settings: ProxySettings,
@@ -78,7 +79,7 @@ export async function receiveRuleCounts(
   })
   await listenAt(server, ruleCountSocket(settings))
   return {
-    /** What comes after this stays with HAProxy, for the next agent. */
+    /** Counts that arrive later stay in HAProxy for the next agent. */
     async close(): Promise<void> {
       const closed = once(server, 'close')
       server.close()

@@ -1,4 +1,4 @@
-/** The rows of `show stat`: each gives the value of a column by the name that HAProxy has for it. */
+/** The rows of `show stat`. Each row is a function from HAProxy's column name to the value. */
 export function statRows(text: string): ((column: string) => string)[] {
   const [head = '', ...rows] = text.trim().split('\n')
   const places = new Map(

@@ -1,7 +1,7 @@
 import type { Claims } from './claims.ts'
 import { asksForCertificate, mutualTlsValue, wildcardKey } from './name_entries.ts'
 
-/** What the maps say of the settings by which a name asks clients for certificates. Undefined when it does not ask. */
+/** The mutual TLS settings of a name in the maps. Undefined if the name does not ask clients for certificates. */
 export function askedFor(claims: Pick<Claims, 'holder'>, name: string): string | undefined {
   const edge = edgeOf(claims, name)
   if (!edge?.startsWith(asksForCertificate)) return undefined
@@ -9,7 +9,7 @@ export function askedFor(claims: Pick<Claims, 'holder'>, name: string): string |
   return value && mutualTlsValue.parse(value).settings
 }
 
-/** As HAProxy looks it up: an exact name first, then the closest wildcard. */
+/** Same order as HAProxy: the exact name first, then the closest wildcard. */
 function edgeOf(claims: Pick<Claims, 'holder'>, name: string): string | undefined {
   if (!name.startsWith('*.')) {
     const exact = claims.holder('host', name)

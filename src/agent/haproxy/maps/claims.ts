@@ -2,26 +2,26 @@ import { type Entry, type MapName, mapNames, type PartName, partNames } from './
 
 type Name = MapName | PartName
 
-/** Changes for HAProxy, one command each. */
+/** Changes for HAProxy. Each one becomes a command. */
 export type Command =
   | { readonly kind: 'add' | 'set'; readonly map: MapName; readonly key: string; readonly value: string }
   | { readonly kind: 'del'; readonly map: MapName; readonly key: string }
 
 /**
- * All entries in force. Two records may claim one key: two TCP edges with different names and the same port, for
- * one. Values begin with an id, ids with a time, and the smallest value holds the key: the older record keeps it,
- * independent of the order of arrival, and when it goes the other takes over.
+ * All entries in force. Two records may claim the same key, for example two TCP edges with different names and the same
+ * port. Values begin with an id, and ids with a time; the smallest value holds the key. So the older record keeps it,
+ * regardless of the order of arrival, and the other takes over when the older one goes.
  */
 export class Claims {
   private maps = emptyMaps()
   private readonly onChange: (entry: Entry, isThere: boolean) => void
 
-  /** `onChange` is called for each claim that comes or goes, whether it holds its key or not. */
+  /** `onChange` is called for every added or removed claim, whether or not it holds its key. */
   constructor(onChange: (entry: Entry, isThere: boolean) => void = () => {}) {
     this.onChange = onChange
   }
 
-  /** Returns the changes for HAProxy; the claims are updated when it returns. */
+  /** Returns the changes for HAProxy. The claims are already updated then. */
   change({ set, del }: { set: Iterable<Entry>; del: Iterable<Entry> }): Command[] {
     const before = new Map<Name, Map<string, string | undefined>>(mapNames.map((map) => [map, new Map()]))
     const note = ({ map, key }: Entry) => {
@@ -95,7 +95,10 @@ export class Claims {
   }
 }
 
-/** Where it is in the sorted list, or belongs. All restricted routes of an edge claim one key, and there may be a thousand. */
+/**
+ * Binary search for its index in the sorted list. All restricted routes of an edge claim one key, and there may be a
+ * thousand.
+ */
 function placeIn(sorted: readonly string[], value: string): number {
   let [low, high] = [0, sorted.length]
   while (low < high) {
@@ -106,7 +109,7 @@ function placeIn(sorted: readonly string[], value: string): number {
   return low
 }
 
-/** Nearly every key has one claim, which is kept as it is: 100,000 lists of one would be twice the memory. */
+/** Nearly every key has a single claim, stored without a list: 100,000 lists of one would double the memory. */
 function emptyMaps(): Record<Name, Map<string, string | string[]>> {
   return Object.fromEntries([...mapNames, ...partNames].map((name) => [name, new Map()])) as Record<
     Name,

@@ -4,34 +4,34 @@ import { idLength } from '../../../kernel/ids.ts'
 /** The record cannot be turned into entries. The previous one stays in force, and the refusal is reported. */
 export class UnusableRecord extends Error {}
 
-/** Values with parts between `|`. We write and read them by name, and HAProxy's rules take them by position. */
+/** Values of parts separated by `|`. The agent writes and reads them by name; HAProxy's rules use positions. */
 export function delimited<const Name extends string>(...names: readonly Name[]) {
   return {
-    /** Parts that may be missing stand at the end. */
+    /** Optional parts must be at the end. */
     format: (parts: Partial<Record<Name, string | number>>): string =>
       names.flatMap((name) => parts[name] ?? []).join('|'),
     parse(value: string): Partial<Record<Name, string>> {
       const parts = value.split('|')
       return Object.fromEntries(names.map((name, index) => [name, parts[index]])) as Partial<Record<Name, string>>
     },
-    /** HAProxy's converter for one part. */
+    /** HAProxy's converter that extracts one part. */
     field: (name: Name): string => `field(${names.indexOf(name) + 1},|)`,
   }
 }
 
-/** A backend with one address. With several addresses or a check, it becomes servers of HAProxy's own (native/). */
+/** A backend with one address. With several addresses or a check, it becomes native servers instead (native/). */
 export const backendValue = delimited('protocol', 'address', 'port', 'host', 'proxy', 'check')
 /** In milliseconds, as HAProxy takes them. */
 export const timeoutsValue = delimited('connect', 'response', 'idle', 'tunnel')
 
-/** What stands where a route changes headers; see header_lists.ts. */
+/** Marks a route that changes headers; see header_lists.ts. */
 export const withHeaders = 'h'
-/** What stands in the part of a module of the route; its settings are in a map of the same name. */
+/** Marks a route that has the module. The settings are in the map of the same name. */
 export const withModule = 'm'
 
 /**
- * The parts of the value of a TCP edge or a route, in order, with their lengths: all but the last are fixed, so that HAProxy
- * cuts them out without searching.
+ * The parts of a TCP edge's or route's value, in order, with their lengths. All but the last have a fixed length, so
+ * that HAProxy extracts them without searching.
  */
 const targetParts = {
   target: { edgtcp: idLength('edgtcp'), edghtsrt: idLength('edghtsrt') },
@@ -53,29 +53,31 @@ type FixedPart = Exclude<TargetPart, 'target' | 'policies'>
 
 export const targetPartNames = Object.keys(targetParts) as TargetPart[]
 
-/** What is left out has the length of its part, in dashes. */
+/** A missing part is filled with dashes to its length. */
 export const targetValue = (
   parts: { target: string; account: string; policies: string } & Partial<Record<FixedPart, string>>,
 ): string => targetPartNames.map((name) => parts[name] ?? '-'.repeat(targetParts[name as FixedPart])).join('|')
 
-/** `length` is undefined for the last part, which goes to the end. */
+/** `length` is undefined for the last part, which extends to the end. */
 export function placeOf(part: TargetPart, kind: TargetKind): { from: number; length: number | undefined } {
   const lengthOf = (name: TargetPart) => (name === 'target' ? targetParts.target[kind] : targetParts[name])
   const before = targetPartNames.slice(0, targetPartNames.indexOf(part))
   return { from: before.reduce((from, name) => from + (lengthOf(name) ?? 0) + 1, 0), length: lengthOf(part) }
 }
 
-/** Where modules begin: from here on a route has nothing but dashes without them and timeouts of its own, and `open` without policies. */
+/**
+ * The first module part. From here on, a route has only dashes if it has no modules and no timeouts of its own, and
+ * `open` if it has no policies.
+ */
 export const firstModule = routeModuleNames[0] as RouteModuleName
 export const noSettings = routeModuleNames.map(() => '-').join('|')
-/** Before the policies. */
 export const onlyPolicies = `${noSettings}|-|-|-|`
 export const noModules = `${onlyPolicies}open`
 export const onlyResponseHeaders = `${noSettings}|${withHeaders}|-|-|open`
-/** From `rewrite` to `headers`: nothing that is done to a request on its way to its upstream. */
+/** The parts from `rewrite` to `headers` of a route that does not change requests for its upstream. */
 export const unchanged = '-|-|-|-'
 
-/** How long a depth may be written; see `depth` in entries.ts. */
+/** Maximum digits of a depth; see `depth` in entries.ts. */
 export const depthDigits = targetParts.depth
 
 export function readPart(value: string, part: 'account' | 'backend', kind: TargetKind): string {

@@ -39,7 +39,10 @@ import { connectionLimitEntry, moduleEntries, moduleParts } from './module_entri
 import { hostportOf, mutualTlsEntries, nameEntries } from './name_entries.ts'
 import { responseValue } from './response_entry.ts'
 
-/** What an entry looks up stands before it. `node` is last: it says that the others are there. */
+/**
+ * Ordered by dependency: a map comes after the maps that its entries refer to. `node` is last, because its entry says
+ * that all others are loaded.
+ */
 export const mapNames = [
   'emergency',
   'policy',
@@ -69,46 +72,46 @@ export const mapNames = [
   'node',
 ] as const
 export type MapName = (typeof mapNames)[number]
-/** No maps of HAProxy: what its native backends are made of (native/model.ts). */
+/** Not maps of HAProxy: the source of its native backends (native/model.ts). */
 export const partNames = ['upstream', 'group'] as const
 export type PartName = (typeof partNames)[number]
 export type Entry = { readonly map: MapName | PartName; readonly key: string; readonly value: string }
 
 export const accountOf = ({ map, value }: Entry): string => readPart(value, 'account', kindOfMap(map))
-/** The backend that an entry is about, or uses. */
+/** The backend that an entry defines or uses. */
 export const backendOf = (entry: Entry): string =>
   entry.map === 'tcp' || entry.map === 'route' ? readPart(entry.value, 'backend', kindOfMap(entry.map)) : entry.key
 const kindOfMap = (map: Entry['map']): TargetKind => (map === 'tcp' ? 'edgtcp' : 'edghtsrt')
-/** Where an account has no restrictions, its entry says so: an account without an entry is shut. */
+/** Entry of an account without restrictions: an account without an entry is shut. */
 export const noRestrictions = 'none'
 
-/** In force from the first complete read on. */
+/** Present from the first complete read on. */
 export const readyKey = 'ready'
-/** Without these HAProxy says that the node is not ready, instead of that there is nothing. */
+/** Without these entries, HAProxy answers that the node is not ready instead of that nothing is there. */
 export const readyEntries: readonly Entry[] = [{ map: 'node', key: readyKey, value: 'yes' }]
 
-/** What stands under `slashes` of a route that allows encoded slashes in paths. */
+/** Value of `slashes` for a route that allows encoded slashes in paths. */
 export const slashesAllowed = 'a'
-/** Or of one whose match has parameters: no path with both passes. */
+/** Value of `slashes` for a route whose match has parameters. No path with both passes. */
 export const matchesParameters = 'p'
 
-/** What stands under `variants` of a route whose policies apply to no other spelling of its path. */
+/** Value of `variants` for a route whose policies ignore other spellings of its path. */
 export const ignoresVariants = 'i'
 
-/** Stands before the policies of an edge or route that only warns. No policy has such an id, so nothing else can ask them. */
+/** Precedes the policies of an edge or route that only warns. No policy id starts with it. */
 export const onlyWarns = '?'
 
-/** What stands under `websocket` of a route that refuses them. */
+/** Value of `websocket` for a route that refuses WebSockets. */
 export const noWebsocket = 'n'
 
-/** What stands under `timeouts` of a route with others than the default. */
+/** Value of `timeouts` for a route with its own timeouts. */
 export const withTimeouts = 't'
 
 /**
- * What a record is in HAProxy's maps; nothing when it was deleted. Each record has entries of its own, and no entry
- * needs another record to be written: what belongs together is looked up for each connection.
+ * Converts a record to HAProxy map entries, or to none if the record was deleted. Each record has its own entries, which
+ * do not depend on other records: HAProxy joins them by look-up for each connection.
  *
- * Throws UnusableRecord. Characters that could end a map line, a field or a runtime command are refused or encoded here.
+ * Throws UnusableRecord. Refuses or encodes characters that could end a map line, a field or a runtime command.
  */
 export function entriesOf(recordKey: string, value: unknown): Entry[] {
   const [kind = '', id = ''] = recordKey.split('.', 2)
@@ -123,7 +126,7 @@ export function entriesOf(recordKey: string, value: unknown): Entry[] {
   }
 }
 
-/** Entries are claims: one with another value is another entry, so that a change is the end of one and a new one. */
+/** Entries are claims. A changed value is another entry, so a change removes one entry and adds another. */
 export function difference(before: readonly Entry[], after: readonly Entry[]): { set: Entry[]; del: Entry[] } {
   const name = ({ map, key, value }: Entry) => `${map} ${key} ${value}`
   const old = new Set(before.map(name))
@@ -182,7 +185,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
       policies: policiesField(policies, record.policies_mode),
     })
     const route: Entry = { map: 'route', key: isExact ? exactKey(edge, match) : prefixKey(edge, match), value }
-    // HAProxy takes the bytes of a buffer for a look-up: a longer key could never be found.
+    // HAProxy copies a look-up key into a buffer: it could never find a longer key.
     if (route.key.length > 8_000) throw new UnusableRecord(`the match of ${id} is too long`)
     const waits: Entry[] = timeouts ? [{ map: 'timeouts', key: id, value: milliseconds(timeouts) }] : []
     const guards: Entry[] =
@@ -245,10 +248,10 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
     const last: Entry[] = response ? [{ map: 'fallback', key: id, value: known('bkdhr', response) }] : []
     return [...last, { map: 'group', key: known('bkdfo', id), value }]
   },
-  /** Not in any map: see tenant_certificates.ts. */
+  /** Not in a map: see tenant_certificates.ts. */
   certificate: () => [],
   recipient: () => [],
-  /** The agent has put the files in place, under the names of their hashes: of the policy, and of which rule decides. */
+  /** `files` holds the hashes of the policy file and the rule file, which the agent has already written. */
   policy(id, files: string) {
     if (typeof files !== 'string' || !/^[0-9a-f]{64}(\.[0-9a-f]{64})?$/.test(files))
       throw new UnusableRecord(`${id} does not name files by their SHA-256`)
@@ -275,7 +278,7 @@ const compilers: Record<string, (id: string, value: any) => Entry[]> = {
   },
 }
 
-/** When two routes match one reading of a path, the one with the longer match wins. */
+/** If two routes match a reading of a path, the longer match wins. */
 const depthField = (edge: string, guardKey: string): string =>
   String(guardKey.length - edge.length).padStart(depthDigits, '0')
 
@@ -308,7 +311,7 @@ function weightOf(weight: number): number {
   if (!Number.isInteger(weight) || weight < 0) throw new UnusableRecord(`${JSON.stringify(weight)} is no weight`)
   return weight
 }
-/** `host|path` of what an HTTP check asks for. */
+/** `host|path` of an HTTP check. */
 function checkEntries(id: string, host: string, port: number, path: string | undefined): Entry[] {
   if (path === undefined) return []
   if (!new RegExp(checkPathPattern).test(path)) throw new UnusableRecord(`the check of ${id} has no usable path`)
@@ -316,21 +319,21 @@ function checkEntries(id: string, host: string, port: number, path: string | und
   return [{ map: 'check', key: id, value: `${name.includes(':') ? `[${name}]` : name}:${port}|${path}` }]
 }
 const list = (policies: readonly string[]): string => policies.map((policy) => known('ipp', policy)).join('+')
-/** An empty list is no word that opens anything: no policy allows. */
+/** An empty list becomes no opening word: no policy allows. */
 function policiesField(policies: readonly string[] | null, mode: TcpRecord['policies_mode']): string {
   if (policies === null) return 'open'
   if (mode !== undefined && mode !== 'warn') throw new UnusableRecord(`${JSON.stringify(mode)} is no mode of policies`)
   return `${mode === 'warn' ? onlyWarns : ''}${list(policies)}`
 }
 
-/** A TCP client does not send the name it connected to, so a name matches every address that we listen on. */
+/** A TCP client does not send the name it connected to, so a name matches every listening address. */
 function destinationKey(text: string): string {
   const { host, port } = hostportOf(text, false)
   const address = parseAddress(host.replaceAll(/[[\]]/g, ''))
   return `${address ? printedByHaproxy(address) : '*'}:${port}`
 }
 
-/** The C library writes the last 32 bits of ::/96 dotted where RFC 5952, and we, do not. */
+/** The C library writes the last 32 bits of ::/96 dotted; RFC 5952 and the agent do not. */
 function printedByHaproxy(address: Address): string {
   if (address.family === 4 || address.w0 || address.w1 || address.w2 || address.w3 <= 0xffff) {
     return formatAddress(address)
@@ -343,7 +346,7 @@ function hostOf(host: string): string {
   return parsed.host.replaceAll(/[[\]]/g, '')
 }
 
-/** A runtime command has to fit into one buffer. */
+/** A runtime command has to fit into one of HAProxy's buffers. */
 const valueBytes = 24_000
 
 function bounded(id: string, value: string): string {
@@ -360,7 +363,9 @@ function checkOperations({ add, remove }: HeaderList, message: Message): void {
   if (fault) throw new UnusableRecord(`header operation ${fault.place} ${fault.fault}`)
 }
 
-/** For Lua, which can do all of them, and for HAProxy's own actions where they can. */
+/**
+ * Writes the operations for Lua, which supports all of them, and for HAProxy's own actions if these can express them.
+ */
 function headerEntries(route: string, operations: HeaderList): Entry[] {
   checkOperations(operations, 'request')
   const { add, remove } = operations

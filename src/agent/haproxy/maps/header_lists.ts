@@ -1,19 +1,19 @@
 import { isForEveryAnswer } from '../../../kernel/edge/headers.ts'
 
 /**
- * Header operations as HAProxy's own actions read them, del-headers-bin and set-headers-bin: names, or names and
- * values, each behind its length, and a zero after the last. In base64, because a map line is text: `where the second list
- * begins|names to delete|headers to set`, so that HAProxy need not search for it.
+ * Encodes header operations for HAProxy's own actions, del-headers-bin and set-headers-bin: names, or names and values,
+ * each after its length, with a zero at the end. In base64, because a map line is text: `offset of the second list|names
+ * to delete|headers to set`, so that HAProxy does not have to search for it.
  *
- * Undefined where only Lua does what the operations say: HAProxy's actions pass over headers that frame a message, and
- * a new Host is another request.
+ * Undefined if only Lua supports the operations: HAProxy's actions skip headers that frame a message, and a new Host
+ * makes it another request.
  */
 export function headerLists(add: readonly [string, string][], remove: readonly string[]): string | undefined {
   const added = add.map(([name, value]): [string, string] => [name.toLowerCase(), value])
   const named = new Set([...added.map(([name]) => name), ...remove].map(undisguised))
   if ([...named].some((name) => leftToLua.test(name))) return undefined
-  // A header that is set replaces those of its own name. What clients said about themselves has gone by now, so that all
-  // of x-forwarded is the edge's own.
+  // A header that is set replaces its previous values. The client's own forwarding headers are gone by now, so every
+  // x-forwarded header is the edge's.
   const replaced = new Set(added.map(([name]) => name))
   const gone = [...named].filter((name) => !replaced.has(name) && !name.startsWith('x-forwarded-'))
   const deleted = `${gone.map(measured).join('')}\0`
@@ -23,9 +23,8 @@ export function headerLists(add: readonly [string, string][], remove: readonly s
 }
 
 /**
- * The same for responses: `names to delete|headers to set|headers to add|headers that the edge's own answers get too|.`, where
- * the dot says that nothing is missing. Set-Cookie is added: a response may have several, and one more must not end the
- * sessions of an upstream.
+ * Response operations: `names to delete|headers to set|headers to add|headers that the edge's own answers get too|.`,
+ * where the dot marks the end. Set-Cookie is added instead of set: replacing it would end the sessions of an upstream.
  */
 export function responseLists(add: readonly [string, string][], remove: readonly string[]): string {
   const added = add.map(([name, value]): [string, string] => [name.toLowerCase(), value])
@@ -39,17 +38,16 @@ export function responseLists(add: readonly [string, string][], remove: readonly
 }
 export const headersToSet = (list: readonly (readonly [string, string])[] = []): string =>
   base64(`${list.flat().map(measured).join('')}\0\0`)
-/** HAProxy's converters for the parts of it. */
 export const responseList = (part: 'deleted' | 'set' | 'added' | 'everywhere'): string =>
   `field(${['deleted', 'set', 'added', 'everywhere'].indexOf(part) + 1},|),b64dec`
 export const endOfLists = '|.'
 
-/** Width of the number that says where the second list begins. */
+/** Width of the offset of the second list. */
 const digits = 5
 
 const leftToLua = /^(?:connection|content-length|expect|host|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade)$/
 
-/** Many servers take `_` for `-`, and some take any other character for it: a name in disguise is the name. */
+/** Many servers treat `_` as `-`, and some treat any other character so: a disguised name counts as the name. */
 const undisguised = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
 
 const base64 = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('base64')

@@ -2,7 +2,7 @@ import { type MapRuntime, type Place, RuntimeError } from '../process/runtime.ts
 import type { Claims, Command } from './claims.ts'
 import { type MapName, mapNames } from './entries.ts'
 
-/** Another program added a key that is there already. A command would reach only one of the two. */
+/** Another program added a key a second time. A command would change only one of the two entries. */
 export class DoubledEntry extends RuntimeError {
   readonly place: Place
   constructor(place: Place) {
@@ -12,8 +12,8 @@ export class DoubledEntry extends RuntimeError {
 }
 
 /**
- * Tells a running HAProxy, entry by entry and with traffic in between. Never a whole map at once: with a million entries
- * that would take it a minute and stall every request. See docs/adr/0047.
+ * Changes a running HAProxy entry by entry, with traffic in between. It never replaces a whole map: with a million
+ * entries that would take a minute and stall every request. See docs/adr/0047.
  */
 async function changeMaps(
   runtime: MapRuntime,
@@ -24,8 +24,8 @@ async function changeMaps(
 }
 
 /**
- * Leaves a running HAProxy with exactly these entries, and touches none that is right already. Throws if it cannot, for
- * example because a key is there twice.
+ * Gives a running HAProxy exactly these entries without touching correct ones. Throws if that is impossible, for example
+ * because a key exists twice.
  */
 export async function bringUpToDate(runtime: MapRuntime, claims: Claims): Promise<void> {
   const commands: Command[] = []
@@ -33,7 +33,7 @@ export async function bringUpToDate(runtime: MapRuntime, claims: Claims): Promis
   await changeAndReadBack(runtime, claims, commands)
 }
 
-/** Throws if requests do not find at these places what they should. */
+/** Throws if look-ups of the changed keys do not return the claimed values. */
 export async function changeAndReadBack(
   runtime: MapRuntime,
   claims: Claims,
@@ -44,7 +44,7 @@ export async function changeAndReadBack(
   if (wrong) throw new RuntimeError(`HAProxy has another entry for ${wrong.key} in the map ${wrong.map} than it took`)
 }
 
-/** What has to change so that the map has exactly these entries. Nothing else may change it meanwhile. */
+/** Commands that give the map exactly these entries. Nothing else may change the map meanwhile. */
 export async function repairsOf(runtime: MapRuntime, claims: Claims, map: MapName): Promise<Command[]> {
   const commands: Command[] = []
   const missing = new Set(claims.keys(map))
@@ -60,7 +60,7 @@ export async function repairsOf(runtime: MapRuntime, claims: Claims, map: MapNam
   return commands
 }
 
-/** The same for single places, with what requests find there. Nothing if it is what they should find. */
+/** Commands that repair single keys, from what look-ups found there. None for a correct key. */
 export function repairsAt(claims: Claims, places: readonly Place[], found: readonly (string | undefined)[]): Command[] {
   return places.flatMap(({ map, key }, index): Command[] => {
     const [wanted, value] = [claims.holder(map, key), found[index]]
@@ -71,8 +71,9 @@ export function repairsAt(claims: Claims, places: readonly Place[], found: reado
 }
 
 /**
- * What an entry looks up is there before it, and goes after it; restrictions are in force before what they restrict. Of
- * routes and names the narrower come first and go last: for a moment without it, /admin would be served by the route of /.
+ * Adds entries after those that they refer to and removes them before these, so that restrictions are in force before
+ * what they restrict. Among routes and names, the narrower ones are added first and removed last: without the route
+ * /admin, a request for it would reach the route / for a moment.
  */
 function dependenciesFirst(commands: readonly Command[]): Command[] {
   const put = Map.groupBy(commands, ({ map, kind }) => (kind === 'del' ? undefined : map))

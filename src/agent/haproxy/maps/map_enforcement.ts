@@ -18,13 +18,13 @@ type Parts = {
   config: Pick<ConfigFile, 'isCurrent'>
   files: Pick<ReturnType<typeof createMapFiles>, 'outdate'>
   loading: Pick<Loading, 'startFromFiles' | 'catchUp' | 'orElseReload'>
-  /** It accepts nothing any more, and must not be started again for a change. */
+  /** The agent is ending HAProxy and must not start it again for a change. */
   isOver: () => boolean
 }
 
-/** How entries get into HAProxy's maps, at the start and with each change. One at a time. */
+/** Brings entries into HAProxy's maps, at the start and with each change. Callers serialize the calls. */
 export function createMapEnforcement({ runtime, haproxy, claims, natives, config, files, loading, isOver }: Parts) {
-  /** Changed and not read back yet. A change counts as applied when there are none. */
+  /** Keys that were changed and not read back yet. A change counts as applied once this is empty. */
   const unread = new Map<string, Place>()
   function note(commands: readonly Command[]): void {
     for (const { map, key } of commands) unread.set(`${map} ${key}`, { map, key })
@@ -35,7 +35,10 @@ export function createMapEnforcement({ runtime, haproxy, claims, natives, config
   }
 
   return {
-    /** Attaches to a running HAProxy or starts one; resolves when exactly these entries are in force. `prepare`: once they are known. */
+    /**
+     * Attaches to a running HAProxy or starts one; resolves once exactly these entries are in force. `prepare` runs
+     * after the entries are known.
+     */
     async start(all: Iterable<Entry>, prepare = async (): Promise<void> => {}): Promise<void> {
       claims.replace(all)
       await prepare()

@@ -5,13 +5,13 @@ import { mapFile, mapFolder, type ProxySettings } from '../settings.ts'
 import type { Claims } from './claims.ts'
 import { type MapName, mapNames } from './entries.ts'
 
-/** Writing them regularly may take this share of the time: a million lines take seconds. */
+/** Maximum share of time for the regular writes: a million lines take seconds. */
 const shareOfTime = 1 / 50
 
 /**
- * What HAProxy reads when it starts or reloads. Not rewritten with each change: a million lines for one would be nearly
- * all of the work, and a journal is nothing that HAProxy could read. They are current whenever HAProxy reads them, because
- * only we start and reload it, and write what has changed before that.
+ * The files that HAProxy reads when it starts or reloads. They are not rewritten with each change: writing a million
+ * lines for one entry would be nearly all of the work, and HAProxy cannot read a journal. Only the agent starts and
+ * reloads HAProxy, and it flushes the changed files before.
  */
 export function createMapFiles(
   settings: ProxySettings,
@@ -27,7 +27,7 @@ export function createMapFiles(
   async function write(): Promise<void> {
     await files.makeFolder(mapFolder(settings))
     for (const name of [...outdated]) {
-      // First, because it may change while it is written.
+      // Cleared first, because the map may change while it is written.
       outdated.delete(name)
       const written =
         name === 'config'
@@ -44,11 +44,11 @@ export function createMapFiles(
     outdate(names: Iterable<MapName | 'config'> = [...mapNames, 'config']): void {
       for (const name of names) outdated.add(name)
     },
-    /** The files are what the claims are when it resolves, provided that nothing changes meanwhile. */
+    /** Resolves once the files match the claims, unless these change meanwhile. */
     flush: () => turns.next(write),
     /**
-     * For a reload that is none of ours. Changes need not wait for it: a file may then have one of them and not the one
-     * before, and is written again.
+     * Prepares for a reload that the agent did not start. Changes do not wait for the write: a file may then contain one
+     * change and lack an earlier one, and is written again.
      */
     async flushIfDue(): Promise<void> {
       const began = timing.elapsed()

@@ -12,10 +12,10 @@ import { rewriteFault } from '../../../kernel/edge/rewrite.ts'
 import { delimited, UnusableRecord, withModule } from './codec.ts'
 import { headersToSet } from './header_lists.ts'
 
-/** Lists of what is allowed and denied, and of the methods that a refusal names. */
+/** Allowed and denied values, and the methods that a refusal lists. */
 export const filterValue = delimited('mode', 'allow', 'deny', 'methods')
 
-/** Headers for the answers to preflights, and for other responses. The dot says that nothing is missing. */
+/** Headers for preflight responses and for other responses. The dot marks the end. */
 export const corsValue = delimited('origins', 'preflight', 'actual', 'end')
 export const anyOrigin = 'any'
 export const endOfCors = '|.'
@@ -23,17 +23,17 @@ export const endOfCors = '|.'
 /** `scope` is missing unless it is `cell`. */
 export const rateValue = delimited('requests', 'seconds', 'key', 'mode', 'scope')
 
-/** `keeps` has the letters of what stays of the request: `p` for its path, `q` for its query. */
+/** `keeps` has letters for the parts of the request to keep: `p` for its path, `q` for its query. */
 export const redirectValue = delimited('status', 'keeps', 'to')
 
 /**
- * `strip` ends with a slash and is one alone where nothing is removed, and `bytes` is its length: a path and a slash begin with
- * it if the path has the prefix, by whole segments. The dot at the end says that nothing is missing.
+ * `strip` ends with a slash, is a single slash if nothing is removed, and has the length `bytes`. A path has the prefix,
+ * by whole segments, if the path plus a slash begins with `strip`. The dot marks the end.
  */
 export const rewriteValue = delimited('bytes', 'strip', 'add', 'host', 'end')
 export const endOfRewrite = '|.'
 
-/** What HAProxy's rules about a module find in its map, under the id of the route. */
+/** The value of each module, which HAProxy's rules find in the module's map under the route's id. */
 const values: { [Name in RouteModuleName]: (settings: RouteModuleSettings[Name]) => string } = {
   user_agent_filter(filter) {
     checked('user_agent_filter', userAgentFault(filter))
@@ -108,7 +108,7 @@ function filterLists(
 type Settings = Partial<RouteModuleSettings>
 const isOn = (settings: Settings) => (name: RouteModuleName) => settings[name] !== undefined
 
-/** For a TCP edge. The rules about it ask whether the key is `source`, and for nothing else. */
+/** For a TCP edge, whose rules only check that the key is `source`. */
 export const connectionLimitEntry = (edge: string, limit: ConnectionLimit) => ({
   map: 'rate_limit' as const,
   key: edge,
@@ -118,7 +118,7 @@ export const connectionLimitEntry = (edge: string, limit: ConnectionLimit) => ({
   }),
 })
 
-/** The parts of a route's entry that say which modules it has. */
+/** The parts of a route's entry that mark its modules. */
 export const moduleParts = (settings: Settings): Partial<Record<RouteModuleName, string>> =>
   Object.fromEntries(routeModuleNames.filter(isOn(settings)).map((name) => [name, withModule]))
 
@@ -131,7 +131,9 @@ export const moduleEntries = (route: string, settings: Settings) => [
   })),
 ]
 
-/** `x` stands for any label, and another separator says so: only an origin with a label there becomes such a key. */
+/**
+ * `x` stands for any label and `*` separates such keys: only an origin with a label at that place is looked up with it.
+ */
 const originKey = (route: string, origin: string): string =>
   parentOf(origin) ? `${route}*${origin.replace('*', 'x')}` : `${route}|${origin}`
 

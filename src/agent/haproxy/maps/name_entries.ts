@@ -6,19 +6,19 @@ import { parseAddress } from '../../../kernel/ip/address.ts'
 import { delimited, UnusableRecord } from './codec.ts'
 
 /**
- * Stands before an edge that asks for client certificates, where names are looked up. Under that no route is found, so rules that
- * do not know of it serve nothing; and it comes before any id, so that it holds a name that the edge still has without it too.
+ * Precedes the id of an edge that asks for client certificates. No route is found under such an id, so rules that do not
+ * know the mark serve nothing. It sorts before any id, so it holds a name that the edge also claims without it.
  */
 export const asksForCertificate = '+'
 
-/** `settings` is another text whenever the mode or the authorities are others. */
+/** `settings` changes whenever the mode or the authorities change. */
 export const mutualTlsValue = delimited('mode', 'settings', 'account')
 export const mutualTlsDigest = ({ mode, authorities }: Pick<MutualTlsRecord, 'mode' | 'authorities'>): string =>
   digestOfAuthorities(mode, authorities.join(''))
 export const digestOfAuthorities = (mode: string, pem: string): string =>
   hash('sha256', `${mode}\n${pem}`, 'hex').slice(0, 40)
 
-/** The id and the account have been checked. */
+/** The caller has validated the id and the account. */
 export function mutualTlsEntries(id: string, account: string, record: MutualTlsRecord) {
   const { hostports, mode } = record
   if (!mutualTlsModes.includes(mode)) throw new UnusableRecord(`${JSON.stringify(mode)} is no mode of ${id}`)
@@ -36,7 +36,7 @@ export function nameEntries(hostports: readonly string[], value: string) {
   })
 }
 
-/** HAProxy finds the longest beginning of a name that is spelled backwards. */
+/** HAProxy finds the longest prefix of a reversed name. */
 export const wildcardKey = (host: string): string => [...host.slice(1)].reverse().join('')
 
 export function hostportOf(text: string, wildcard: boolean) {

@@ -2,7 +2,7 @@ import type { ProxySettings } from '../settings.ts'
 import type { Claims } from './claims.ts'
 import type { Entry } from './entries.ts'
 
-/** Why an entry is not in force although it was applied, completing '<record> …'. */
+/** Why an entry was applied but is not in force, as the end of a sentence that begins with the record. */
 export function whyShadowed(
   { tcpBind: { first, last } }: ProxySettings,
   claims: Claims,
@@ -11,7 +11,7 @@ export function whyShadowed(
   const port = key.slice(key.lastIndexOf(':') + 1)
   if (map === 'tcp' && (Number(port) < first || Number(port) > last))
     return `is not reached on port ${port}: this node listens on ports ${first} to ${last} (GATEHOUSE_TCP_PORTS)`
-  // Without naming the holder, which may belong to another account.
+  // Does not name the holder, which may belong to another account.
   return claims.holder(map, key) === value ? undefined : reasons[map]?.(port)
 }
 

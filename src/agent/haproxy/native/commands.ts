@@ -1,14 +1,14 @@
 import type { Definition, Server } from './definition.ts'
 
 const addressOf = ({ address, port }: Server): string => `${address.includes(':') ? `[${address}]` : address}:${port}`
-/** Known to be down before: it gets no request until a check has passed. */
+/** The server was down before, so it gets no request until a check passes. */
 const initialState = (isDown: boolean): string => (isDown ? ' init-state down' : '')
 
 export type IsDown = (server: Server) => boolean
 
 /**
- * Everything that makes it, in order, but for `publication`, without which no request reaches it. HAProxy puts each server
- * before those that are there, and of backup servers it uses the first.
+ * All commands that create the backend, in order, except `publication`: without it no request reaches the backend.
+ * HAProxy puts each new server before the existing ones, and uses the first of the backup servers.
  */
 export function* creation({ name, section, servers }: Definition, isDown: IsDown): Generator<string> {
   yield `add backend ${name} from ${section}`
@@ -21,12 +21,12 @@ export function* creation({ name, section, servers }: Definition, isDown: IsDown
 
 export const publication = ({ name }: Definition): string => `publish backend ${name}`
 
-/** Undoes what `unpublish` in runtime.ts does. */
+/** Reverts `unpublish` of runtime.ts. */
 export function* revival({ name, servers }: Definition): Generator<string> {
   for (const server of servers) yield `enable health ${name}/${server.name}`
 }
 
-/** The same in the configuration, for the next reload. */
+/** The same backend in the configuration, for the next reload. */
 export const configOf = ({ name, section, servers }: Definition, isDown: IsDown): string =>
   [
     `backend ${name} from ${section}`,
@@ -38,7 +38,7 @@ export const configOf = ({ name, section, servers }: Definition, isDown: IsDown)
 
 const expected = /^(?:New (?:backend|server) registered\.|Backend published\.|)$/
 
-/** What HAProxy answered to a creation, if it did not take it. */
+/** HAProxy's error, if it rejected a creation. */
 export const creationFault = (answer: string): string | undefined =>
   answer
     .split('\n')

@@ -4,7 +4,7 @@ import type { Definition } from './definition.ts'
 import { backendsInForce } from './runtime.ts'
 import { serversInForce, wantedServers } from './servers.ts'
 
-/** Which native backends are not as they were made. Those that wait for their last connection are left alone. */
+/** Finds native backends that differ from their definition. Ignores those that wait for their last connection. */
 export async function nativeDifferences(
   settings: ProxySettings,
   wanted: Iterable<Definition>,

@@ -6,7 +6,7 @@ import { type Mode, type Section, sectionName } from './sections.ts'
 import type { Group, Upstream } from './upstream.ts'
 
 export type Server = {
-  /** `<static backend>.<number>`: checks find their path by it, and reports the backend. */
+  /** `<static backend>.<number>`: checks look up their path by it, and reports the backend. */
   readonly name: string
   readonly address: string
   readonly port: number
@@ -14,8 +14,8 @@ export type Server = {
 }
 
 /**
- * A backend of HAProxy. It never changes: its name has a digest of everything in it, and what should be different gets
- * another name. So a name identifies its servers, and no request can meet a half-changed backend.
+ * A backend of HAProxy. It is immutable: its name contains a digest of its content, and a changed backend gets another
+ * name. The name therefore identifies the servers, and no request can meet a half-changed backend.
  */
 export type Definition = {
   readonly name: string
@@ -29,7 +29,9 @@ export type Definition = {
 
 export const nativeName = /^(bkd(?:st|wd|fo)_[0-9a-z]+)\.(http|tcp)\.[0-9a-f]{12}$/
 
-/** Without one of its own, in a group or beside other addresses: a dead server could not be noticed otherwise. */
+/**
+ * For upstreams without a check of their own, in a group or with several addresses: a dead server would go unnoticed.
+ */
 const defaultCheck = {
   type: 'tcp',
   interval_seconds: healthCheckLimits.interval_seconds.default,
@@ -37,10 +39,9 @@ const defaultCheck = {
   unhealthy_after: healthCheckLimits.unhealthy_after.default,
 } as const
 
-/** HAProxy's largest weight. */
 const maxWeight = 256
 
-/** Undefined when there is no server. */
+/** Undefined if the backend has no server. */
 export function definitionOf(
   settings: ProxySettings,
   { id, mode, account }: { id: string; mode: Mode; account: string },
@@ -76,11 +77,14 @@ export function definitionOf(
   return { name: `${id}.${mode}.${digest}`, id, mode, account, section, servers, checksPerSecond }
 }
 
-/** A weight is a member's; its addresses share it. A server that is not drained keeps at least the smallest weight. */
+/** A member's addresses share its weight. A server that is not drained keeps at least the smallest weight. */
 const scaled = (share: number, largest: number): number =>
   share === 0 ? 0 : Math.max(1, Math.round((share / largest) * maxWeight))
 
-/** While a server seems to change its state it is checked more often, so that a recovery counts within one interval. */
+/**
+ * HAProxy checks a server more often while its state seems to change, so that a recovery takes effect within one
+ * interval.
+ */
 const transitionSeconds = (interval: number): number => Math.max(1, Math.round(interval / 5))
 
 function optionsOf(settings: ProxySettings, mode: Mode, upstream: Upstream): string[] {
@@ -88,20 +92,20 @@ function optionsOf(settings: ProxySettings, mode: Mode, upstream: Upstream): str
   const tls = isTls ? [`ssl verify required ca-file ${plainPath(settings.caFile)} sni str(${host}) no-ssl-reuse`] : []
   const http2 = mode === 'http' && isHttp2 ? [`proto h2${isTls ? ' alpn h2' : ''}`] : []
   const proxy = mode === 'tcp' && upstream.sendsProxy ? ['send-proxy-v2'] : []
-  // Connections of the same name are shared: see `sections.ts`.
+  // Connections of the same pool name are shared: see `sections.ts`.
   const pool = mode === 'http' ? ['pool-conn-name var(txn.pool)'] : []
   return [...tls, ...http2, ...proxy, ...pool, ...boundsOf(settings), ...checkOf(mode, upstream)]
 }
 
-/** One server must not hold all that its edge may have open, and who waits for it must not be many. */
+/** Half of the edge's limit, so that one slow server cannot hold all connections of its edge, with a short queue. */
 function boundsOf(settings: ProxySettings): string[] {
   const maxconn = Math.max(1, Math.ceil(limitsOf(settings).perEdge / 2))
   return [`maxconn ${maxconn} maxqueue ${Math.max(1, Math.ceil(maxconn / 4))}`]
 }
 
 /**
- * A server that refuses connections of clients is down at once, without waiting for the next check. An explicit
- * `check-ssl`, because checks of servers that were added at run time fail without it.
+ * `on-error`: a server that refuses client connections goes down without waiting for the next check. `check-ssl` is
+ * explicit, because checks of servers added at run time fail without it.
  */
 function checkOf(mode: Mode, { check = defaultCheck, ...upstream }: Upstream): string[] {
   const { type, interval_seconds: interval, healthy_after: rise, unhealthy_after: fall } = check

@@ -5,7 +5,7 @@ import { nativeName } from './definition.ts'
 
 export type ServerHealth = { native: string; server: string; isUp: boolean; reason: string | null }
 
-/** What checks say of the servers of these native backends, or of all. Without those that were not checked yet. */
+/** Check results for the servers of these native backends, or of all. Omits servers that were not checked yet. */
 export async function readHealth({ runtimeSocket }: ProxySettings, names?: Iterable<string>): Promise<ServerHealth[]> {
   const found: ServerHealth[] = []
   for (const name of names ?? ['-1']) found.push(...serverHealth(await ask(runtimeSocket, `show stat ${name} 4 -1`)))
@@ -15,7 +15,7 @@ export async function readHealth({ runtimeSocket }: ProxySettings, names?: Itera
 export function serverHealth(text: string): ServerHealth[] {
   return statRows(text).flatMap((of) => {
     const [native, server, status] = [of('pxname'), of('svname'), of('status')]
-    // A star stands before the result of the last check while another one runs.
+    // While a check runs, a star precedes the result of the previous one.
     const result = of('check_status').replace(/^\* /, '')
     if (!nativeName.test(native) || result === '' || result === 'INI') return []
     if (!status.startsWith('UP') && !status.startsWith('DOWN')) return []
@@ -38,7 +38,7 @@ const reasonOf = (result: string, code: string): string => {
   return reasons[result] ?? 'connections failed'
 }
 
-/** Reads what has changed, once for all changes that come meanwhile. */
+/** Coalesces concurrent changes into one read. */
 export function createHealthReader(read: (natives: readonly string[]) => Promise<void>) {
   const changed = new Set<string>()
   let isRunning = false
@@ -58,7 +58,7 @@ export function createHealthReader(read: (natives: readonly string[]) => Promise
   }
 }
 
-/** The native backend in a line that HAProxy logs when the state of a server changes. */
+/** Extracts the native backend from a line that HAProxy logs when a server's state changes. */
 export const changedNative = (line: string): string | undefined => {
   const name = /^(?:Backup )?Server ([^\s/]+)\/\S+ is (?:UP|DOWN)\b/i.exec(line)?.[1]
   return name !== undefined && nativeName.test(name) ? name : undefined

@@ -18,12 +18,11 @@ const modes: readonly Mode[] = ['http', 'tcp']
 const keyOf = (mode: Mode, id: string): Key => `${mode} ${id}`
 
 /**
- * Which native backends there should be. A backend is native if it is a group, or has a check or several addresses, and only
- * while an edge or route uses it. Reads entries and returns differences; HAProxy is elsewhere.
+ * Computes the native backends. A backend is native if it is a group, or has a check or several addresses, and only
+ * while an edge or route uses it. Pure: it reads entries and returns differences, and does not talk to HAProxy.
  */
 export class NativeModel {
   private readonly groups = new Map<string, Group>()
-  /** The groups of each static backend. */
   private readonly groupsOf = new Map<string, Set<string>>()
   private readonly used = new Map<string, Used>()
   private readonly wanted = new Map<Key, Definition>()
@@ -39,7 +38,7 @@ export class NativeModel {
     this.holder = holder
   }
 
-  /** For each claim, when it has come or gone. */
+  /** Call this for each added or removed claim. */
   note(entry: Entry, isThere: boolean): void {
     const { map, key, value } = entry
     if (map === 'backend' || map === 'upstream') this.outdate(key)
@@ -56,13 +55,13 @@ export class NativeModel {
     if (now[mode] + before[mode] === 1) this.outdated.add(id)
   }
 
-  /** Works out the differences. Where there is not enough for all, older backends come first. */
+  /** Computes the differences. If the budget does not suffice, older backends come first. */
   takeChanges(): NativeChange[] {
     const changes: NativeChange[] = []
     const ids = [...this.outdated].sort()
     this.outdated.clear()
     for (const id of ids) for (const mode of modes) changes.push(...this.update(id, mode))
-    // What has gone may have made room.
+    // Removed backends may have freed budget.
     if (changes.some(({ before }) => before))
       for (const key of [...this.refused.keys()].sort()) {
         const [mode, id] = key.split(' ') as [Mode, string]
@@ -71,18 +70,18 @@ export class NativeModel {
     return changes
   }
 
-  /** HAProxy did not take it. Until something about it changes, there is none. */
+  /** HAProxy rejected the definition. There is none until something about it changes. */
   refuse({ id, mode }: Definition, reason: string): void {
     this.remove(keyOf(mode, id))
     this.refused.set(keyOf(mode, id), reason)
   }
 
-  /** Why there is none for this backend although it is used, completing '<record> …'. */
+  /** Why a used backend has no native backend, as the end of a sentence that begins with the record. */
   fault(id: string): string | undefined {
     return modes.map((mode) => this.refused.get(keyOf(mode, id))).find((reason) => reason !== undefined)
   }
 
-  /** The wanted one of this name. */
+  /** The current definition with this name. */
   named(name: string): Definition | undefined {
     const [, id = '', mode] = nativeName.exec(name) ?? []
     const definition = this.wanted.get(keyOf(mode === 'tcp' ? 'tcp' : 'http', id))
@@ -124,7 +123,7 @@ export class NativeModel {
     if (!used || used[mode] === 0) return undefined
     const group = this.groups.get(id)
     if (group && group.account !== used.account) return undefined
-    // A static backend is a group of one; without the part `upstream` it is dialed without a native backend.
+    // A static backend counts as a group of one. Without an `upstream` entry, HAProxy dials it without a native backend.
     const members = group ?? this.alone(id)
     if (!members) return undefined
     return definitionOf(this.settings, { id, mode, account: used.account }, members, this.upstreamOf)
@@ -174,10 +173,10 @@ export class NativeModel {
   }
 }
 
-/** Stands for all accounts together; no id is empty. */
+/** The key of the node's total budget; no account id is empty. */
 const node = ''
 
-/** Where requests and connections find the native backend of a backend. */
+/** Map entries by which requests and connections find the native backend. */
 export const nativeEntries = (changes: readonly NativeChange[]): { set: Entry[]; del: Entry[] } => {
   const entryOf = ({ id, mode, name }: Definition): Entry => ({ map: `${mode}_native`, key: id, value: name })
   return {

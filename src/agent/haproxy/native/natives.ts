@@ -20,17 +20,17 @@ type Parts = {
 type Difference = { set: readonly Entry[]; del: readonly Entry[] }
 
 const staticBackendOf = ({ name }: Server): string => name.slice(0, name.indexOf('.'))
-/** Identifies a server independent of its backend's name. */
+/** Identifies a server independently of its backend's name. */
 const placeOf = (server: Server): string => `${staticBackendOf(server)} ${server.address} ${server.port}`
 
-/** The native backends of HAProxy: which there should be, which there are, and how one becomes the other. */
+/** Manages the native backends of HAProxy: computes which should exist, and changes HAProxy to match. */
 export function createNatives({ settings, turns, trouble, onHealth }: Parts, holder: Claims['holder']) {
   const model = new NativeModel(settings, holder)
   const retirement = createRetirement(settings, turns, trouble)
   const down = new Set<string>()
   const isDown = (server: Server): boolean => down.has(placeOf(server))
 
-  /** Fail closed: what HAProxy did not take has no entry, and nothing is dialed for it. */
+  /** Fails closed: a backend that HAProxy rejected has no entry, so nothing is dialed for it. */
   function withoutThese(refused: readonly Refused[]): Difference {
     for (const { definition, reason } of refused) {
       trouble(new Error(`backend ${definition.id} ${reason}`))
@@ -44,25 +44,25 @@ export function createNatives({ settings, turns, trouble, onHealth }: Parts, hol
     fault: model.fault.bind(model),
     state: () => ({ ...model.state(), retiredBackends: retirement.size() }),
 
-    /** What has to change because of what was noted, and the entries that say so. */
+    /** Changes due to noted claims, and the entries that refer to them. */
     takeChanges(): { changes: NativeChange[]; entries: Difference } {
       const changes = model.takeChanges()
       return { changes, entries: nativeEntries(changes) }
     },
 
-    /** Before the entries that name them. Resolves to entries that must go again. */
+    /** Call before the entries that name the backends are added. Resolves to entries to remove again. */
     async create(changes: readonly NativeChange[]): Promise<Difference> {
       const created: Definition[] = []
       for (const { after } of changes) if (after && !(await retirement.revive(after))) created.push(after)
       return withoutThese(await createBackends(settings, created, isDown))
     },
 
-    /** After the entries that named them have gone. */
+    /** Call after the entries that named the backends are removed. */
     retire(changes: readonly NativeChange[]): void {
       retirement.add(changes.flatMap(({ before }) => (before ? [before.name] : [])))
     },
 
-    /** A running HAProxy may have backends of an earlier agent or of its configuration. */
+    /** A running HAProxy may have backends from an earlier agent or from its configuration. */
     async catchUp(): Promise<Difference> {
       retirement.clear()
       const { refused, unwanted } = await bringBackendsUpToDate(settings, model.all(), isDown)
@@ -70,20 +70,19 @@ export function createNatives({ settings, turns, trouble, onHealth }: Parts, hol
       return withoutThese(refused)
     },
 
-    /** What of them is not as it was made. */
     differences: () => nativeDifferences(settings, model.all(), retirement.has),
 
-    /** All of them, for HAProxy to start with. */
+    /** Configuration of all native backends, for HAProxy to start with. */
     *config(): Generator<string> {
       for (const definition of model.all()) yield configOf(definition, isDown)
     },
 
     /**
-     * Reads what checks have found, of these or of all, and passes it on. A server that is down stays so in a new backend and in
-     * a new worker. Resolves to whether any has another state than before.
+     * Reads check results, of these backends or of all, and reports them. A server that is down stays down in a new
+     * backend and in a new worker. Resolves to whether any state has changed.
      */
     async readHealth(names?: Iterable<string>): Promise<boolean> {
-      // First, so that what is known stays known when HAProxy does not answer.
+      // Read first, so that the known states survive if HAProxy does not answer.
       const found = await readHealth(settings, names)
       const before = new Set(down)
       if (names === undefined) down.clear()

@@ -3,17 +3,16 @@ import type { ProxySettings } from '../settings.ts'
 import type { Definition } from './definition.ts'
 import { isIdle, remove, removeNow, revive, unpublish } from './runtime.ts'
 
-/** A request that has read the old name goes on to it within this time. */
+/** Time for requests that have read the old name to reach the backend. */
 const graceMs = 2_000
 const tickMs = 1_000
-/** Limit for one backend: each change may leave one behind for as long as its connections last. */
+/** Limit for each backend: every change may leave one behind for as long as its connections last. */
 const maxPerId = 10
 
 type Retired = { readonly since: number; isUnpublished: boolean; isIncomplete: boolean }
 
 /**
- * Native backends that nothing chooses any more. They stay until their requests and connections have ended, so that these
- * finish; a new worker does not have them.
+ * Unused native backends. They stay until their requests and connections have ended; a new worker does not have them.
  */
 export function createRetirement(settings: ProxySettings, turns: Turns, trouble: (error: unknown) => void) {
   const retired = new Map<string, Retired>()
@@ -32,12 +31,12 @@ export function createRetirement(settings: ProxySettings, turns: Turns, trouble:
 
   async function tick(): Promise<void> {
     const left = new Map<string, number>()
-    // From the newest: the oldest have had the longest time.
+    // Newest first, so that those beyond the limit are the oldest, which have had the longest time.
     for (const [name, state] of [...retired].reverse()) {
       const id = idOf(name)
       left.set(id, (left.get(id) ?? 0) + 1)
       await turns.next(async () => {
-        // It may be wanted again by now.
+        // It may be in use again by now.
         if (retired.get(name) === state) await step(name, state, (left.get(id) ?? 0) > maxPerId)
       })
     }
@@ -55,7 +54,7 @@ export function createRetirement(settings: ProxySettings, turns: Turns, trouble:
     add(names: Iterable<string>): void {
       for (const name of names) retired.set(name, { since: Date.now(), isUnpublished: false, isIncomplete: false })
     },
-    /** For one that is wanted again. False when it has to be made. */
+    /** Call this when a retired backend is needed again. False if it has to be created. */
     async revive(definition: Definition): Promise<boolean> {
       const state = retired.get(definition.name)
       if (!state) return false
@@ -64,7 +63,7 @@ export function createRetirement(settings: ProxySettings, turns: Turns, trouble:
       else if (state.isUnpublished) await revive(settings, definition)
       return !state.isIncomplete
     },
-    /** A new worker has none of them. */
+    /** Call this for a new worker, which has no retired backends. */
     clear: (): void => retired.clear(),
     has: (name: string): boolean => retired.has(name),
     size: (): number => retired.size,

@@ -8,7 +8,7 @@ import { isAsMade } from './servers.ts'
 
 export type Refused = { readonly definition: Definition; readonly reason: string }
 
-/** Resolves to those that HAProxy did not take; nothing is left of them. */
+/** Resolves to the backends that HAProxy rejected, after removing all traces of them. */
 export async function createBackends(
   settings: ProxySettings,
   definitions: Iterable<Definition>,
@@ -25,7 +25,7 @@ export async function createBackends(
   return refused
 }
 
-/** HAProxy executes a line to its end even if a part of it fails. After a fault no further line is sent. */
+/** HAProxy executes a line to its end even if part of it fails. After a fault, no further line is sent. */
 async function faultOf({ runtimeSocket }: ProxySettings, lines: readonly string[]): Promise<string | undefined> {
   for await (const { answer } of converse(runtimeSocket, lines)) {
     const fault = creationFault(answer)
@@ -34,13 +34,13 @@ async function faultOf({ runtimeSocket }: ProxySettings, lines: readonly string[
   return undefined
 }
 
-/** For one whose servers are all there. */
+/** For a backend that still has all its servers. */
 export async function revive(settings: ProxySettings, definition: Definition): Promise<void> {
   const fault = await faultOf(settings, [...joinedLines(revival(definition)), publication(definition)])
   if (fault) throw new RuntimeError(`HAProxy answered ${fault.slice(0, 200)} when ${definition.name} was wanted again`)
 }
 
-/** Closes open sessions: an incomplete backend has to be created again. */
+/** Closes open sessions, because an incomplete backend has to be created again. */
 export async function removeNow(settings: ProxySettings, name: string): Promise<void> {
   for (let attempt = 1; !(await remove(settings, name, true)); attempt++) {
     if (attempt === removalAttempts) throw new RuntimeError(`HAProxy does not remove ${name}`)
@@ -62,8 +62,8 @@ export async function backendsInForce({
 }
 
 /**
- * Creates what is missing, and resolves to what has to go. What is there is complete if it is published, because that is
- * the last thing done to a new one and the first thing undone to an old one.
+ * Creates missing backends, and resolves to those to remove. A published backend is complete: publishing is the last
+ * step of creation, and `unpublish` undoes it as the first step of removal.
  */
 export async function bringBackendsUpToDate(
   settings: ProxySettings,
@@ -81,7 +81,7 @@ export async function bringBackendsUpToDate(
   return { refused: await createBackends(settings, missing, isDown), unwanted: [...found.keys()] }
 }
 
-/** No request chooses it from now on, and its servers are no longer checked. */
+/** Stops new requests from choosing the backend, and stops its checks. */
 export async function unpublish({ runtimeSocket }: ProxySettings, name: string): Promise<void> {
   const servers = await serversOf(runtimeSocket, name)
   for await (const _ of converse(
@@ -90,13 +90,13 @@ export async function unpublish({ runtimeSocket }: ProxySettings, name: string):
   ));
 }
 
-/** True also for one that went with a worker. */
+/** True also for a backend that a worker has taken with it. */
 export async function isIdle({ runtimeSocket }: ProxySettings, name: string): Promise<boolean> {
   const [of] = statRows(await ask(runtimeSocket, `show stat ${name} 2 -1`))
   return of?.('pxname') !== name || (of('scur') === '0' && of('qcur') === '0')
 }
 
-/** False when HAProxy is not done with a request that has just ended, or, unless they must end, while some are open. */
+/** False while HAProxy still finishes a recent request or, unless `mustEnd` is set, while requests are open. */
 export async function remove({ runtimeSocket }: ProxySettings, name: string, mustEnd: boolean): Promise<boolean> {
   const servers = await serversOf(runtimeSocket, name)
   const paths = servers.map((server) => `${name}/${server}`)

@@ -5,7 +5,10 @@ import { mapFile, type ProxySettings } from '../settings.ts'
 export type Mode = 'http' | 'tcp'
 export type Section = {
   readonly mode: Mode
-  /** By open requests, or in turn by weight: HAProxy ignores weights while nothing is open. */
+  /**
+   * `least` uses the fewest open requests; `weights` takes turns, because otherwise HAProxy ignores weights while
+   * nothing is open.
+   */
   readonly balance: 'least' | 'weights'
   readonly isHttp2: boolean
 }
@@ -20,10 +23,10 @@ const sections: readonly Section[] = (['least', 'weights'] as const).flatMap((ba
 ])
 
 /**
- * What native backends have in common, and HAProxy can give to a backend at run time: only a `defaults` section has rules
- * for that. A connection is tried again at other servers, and a request without an answer if its method is idempotent.
- * All other requests get a connection of their own, under a name that no other request has, which is closed after them:
- * docs/adr/0040. A section has to name the authorities once, because HAProxy reads no file at run time.
+ * Settings that native backends share. HAProxy can add rules to a run-time backend only through a `defaults` section. A
+ * failed connection is retried at other servers, and an unanswered request only if its method is idempotent. Every other
+ * request gets its own connection, under a unique name and closed afterwards: docs/adr/0040. The section has to name the
+ * authorities, because HAProxy reads no file at run time.
  */
 export const nativeSections = (settings: ProxySettings, common: string): string => `
 # How servers are checked. A path is found by the server's name; see definition.ts.
@@ -59,7 +62,7 @@ const httpRules = (settings: ProxySettings, { isHttp2 }: Section): string => {
 `
 }
 
-/** Where a request or connection goes whose native backend is not there. */
+/** Target of requests and connections whose native backend does not exist. */
 export const nativeMissing = `backend native_missing_http
   mode http
   http-request return ${answers.unavailable}

@@ -3,10 +3,10 @@ import { ask } from '../process/runtime.ts'
 import type { ProxySettings } from '../settings.ts'
 import { type Definition, nativeName } from './definition.ts'
 
-/** The bit of `srv_check_state` that says that checks run. */
+/** Bit of `srv_check_state` for running checks. */
 const isChecked = 4
 
-/** A server as it was made, in words that can be compared. */
+/** The expected servers, in a comparable text. */
 export const wantedServers = ({ servers }: Definition): string =>
   servers
     .map(({ name, address, port, options }) =>
@@ -20,7 +20,7 @@ const canonical = (address: string): string => {
   return parsed ? formatAddress(parsed) : address
 }
 
-/** Null for one that is disabled, drained, not checked, or has another weight than it was made with. */
+/** Null if the server is disabled, drained or unchecked, or its weight was changed. */
 function serverOf(fields: readonly string[]): string | null {
   const [, , , name, address = '', , admin, weight, initialWeight] = fields
   const [check, port, ssl] = [fields[13], fields[18], fields[20]]
@@ -28,7 +28,7 @@ function serverOf(fields: readonly string[]): string | null {
   return [name, canonical(address), port, ssl === '1'].join(' ')
 }
 
-/** By native backend, all its servers, to be compared with `wantedServers`. */
+/** All servers by native backend, to compare with `wantedServers`. */
 export async function serversInForce({ runtimeSocket }: ProxySettings, name = ''): Promise<Map<string, string>> {
   const found = new Map<string, (string | null)[]>()
   // `be_id be_name srv_id srv_name srv_addr …`
@@ -40,7 +40,7 @@ export async function serversInForce({ runtimeSocket }: ProxySettings, name = ''
   return new Map([...found].map(([backend, servers]) => [backend, servers.toSorted().join()]))
 }
 
-/** Whether it is there with all its servers, as they were made. */
+/** True if the backend exists with all its servers unchanged. */
 export async function isAsMade(settings: ProxySettings, definition: Definition): Promise<boolean> {
   const servers = await serversInForce(settings, definition.name)
   return servers.get(definition.name) === wantedServers(definition)

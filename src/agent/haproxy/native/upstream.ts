@@ -1,27 +1,26 @@
 import type { BackendRecord } from '../../../distribution/records.ts'
 import { backendValue } from '../maps/codec.ts'
 
-/** The last part of a backend that gets the PROXY protocol from TCP edges. */
+/** Last part of a backend that receives the PROXY protocol from TCP edges. */
 export const sendsProxy = 'proxy'
 
-/** How the first part of a backend ends to which HTTP/2 is spoken. */
+/** Suffix of the first part of a backend that is reached over HTTP/2. */
 export const toHttp2 = '-h2'
 
 type Check = NonNullable<BackendRecord['health_check']>
 
-/** The servers of a static backend, and how they are reached. */
 export type Upstream = {
   readonly isTls: boolean
   readonly isHttp2: boolean
   readonly addresses: readonly string[]
   readonly port: number
-  /** The name that its certificate must have; '-' without TLS. */
+  /** The name that the server's certificate must have; '-' without TLS. */
   readonly host: string
   readonly sendsProxy: boolean
   readonly check: Omit<Check, 'path'> | undefined
 }
 
-/** The value of the map `backend`, but with any number of addresses and a check. One reader suffices for both. */
+/** Same format as the map `backend`, but with any number of addresses and a check, so that one parser reads both. */
 export function formatUpstream({ addresses, port, host, check, ...upstream }: Upstream): string {
   return backendValue.format({
     protocol: `${upstream.isTls ? 'tls' : 'plain'}${upstream.isHttp2 ? toHttp2 : ''}`,
@@ -55,11 +54,11 @@ export function parseUpstream(value: string): Upstream {
   }
 }
 
-/** Several static backends as one: the part `group` of a weighted or failover backend. */
+/** Several static backends as one: the value of the part `group` for a weighted or failover backend. */
 export type Group = {
   readonly kind: 'weighted' | 'failover'
   readonly account: string
-  /** Ids of static backends; of a failover backend in order, and all with weight 1. */
+  /** Ids of static backends. For a failover backend they are in order, all with weight 1. */
   readonly members: readonly (readonly [id: string, weight: number])[]
 }
 

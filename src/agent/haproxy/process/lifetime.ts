@@ -8,27 +8,27 @@ import type { HaproxyProcess } from './process.ts'
 import type { Turns } from './turns.ts'
 
 export type Drain = {
-  /** Goes on accepting for so long: load balancers and clients need it to notice. */
+  /** HAProxy continues to accept connections for this long, so that load balancers and clients can react. */
   readonly delayMs: number
-  /** After that, open requests and connections have this long to finish. */
+  /** Time for open requests and connections to finish, after the delay. */
   readonly deadlineMs: number
-  /** Skips the rest of both. */
+  /** Skips the rest of both waits. */
   readonly hurry: AbortSignal
 }
 
 export type ProxyOptions = ComparisonOptions & {
   readonly timing?: Timing
   readonly files?: Files
-  /** HAProxy was lost and is back, or could not be brought back yet. */
+  /** HAProxy was lost and is back, or could not be restarted yet. */
   readonly onTrouble?: (problem: Error) => void
-  /** HAProxy has ended, and we did not end it. */
+  /** HAProxy exited unexpectedly. */
   readonly onLost?: () => void
-  /** HAProxy is down, and has just failed to start again. */
+  /** HAProxy is down, and another attempt to start it has failed. */
   readonly onDown?: () => void
-  /** How often the files are written, unless that takes long: only a reload that is none of ours would read them. */
+  /** Interval of file writes, longer if writing is slow: only a reload that the agent did not start reads them. */
   readonly flushMs?: number
   readonly certificatesMs?: number
-  /** What checks say of servers. Changes are also read when HAProxy logs them. */
+  /** Receives check results of servers. Changes are also read when HAProxy logs them. */
   readonly onHealth?: (observation: Observation) => void
 }
 
@@ -38,18 +38,17 @@ type Parts = {
   files: Pick<ReturnType<typeof createMapFiles>, 'flush' | 'flushIfDue'>
   certificates: Pick<Certificates, 'prepare' | 'load' | 'stop'>
   turns: Turns
-  /** When HAProxy does not start: whether it may with another configuration, which is in place now. */
+  /** Called when HAProxy does not start. True if another configuration is now in place to try. */
   fallBack: () => boolean
-  /** After HAProxy was started. */
   started: () => Promise<void>
   readHealth: () => Promise<void>
   trouble: (error: unknown) => void
 }
 
-/** A log line may be lost, and a new server passes its first check without one. */
+/** Complements the log: a line may be lost, and a new server passes its first check without one. */
 const readHealthMs = 10_000
 
-/** From the start of HAProxy to its end: brings it back when it is lost, and keeps files and certificates current. */
+/** Controls HAProxy from start to end: restarts it when it is lost, and keeps its files and certificates current. */
 export function createLifetime(
   { timing, haproxy, files, certificates, turns, fallBack, started, readHealth, trouble }: Parts,
   options: ProxyOptions,
@@ -95,7 +94,7 @@ export function createLifetime(
         trouble(new Error('HAProxy exited; restarting it'))
         void turns.next(bringBack)
       })
-      // Out of turn: changes must not wait for a million lines.
+      // Outside of turns: changes must not wait for a million lines.
       regularly(files.flushIfDue, options.flushMs ?? 5_000)
       regularly(() => turns.next(certificates.load), options.certificatesMs ?? 2_000)
       regularly(readHealth, readHealthMs)
@@ -106,7 +105,7 @@ export function createLifetime(
     async end(work: () => void | Promise<void>): Promise<void> {
       close()
       await turns.next(async () => {
-        // A disk that takes nothing must not keep HAProxy from ending.
+        // A full disk must not prevent HAProxy from ending.
         await files.flush().catch(trouble)
         await work()
       })
@@ -120,7 +119,7 @@ export function createLifetime(
       close()
       if (deadlineMs === 0 || hurry.aborted) return
       await turns.ended()
-      // Not queued: connections of an edge may have to be closed while a change is running.
+      // Outside of turns, so that the wait does not block the closing of an edge's connections.
       const late = new AbortController()
       const stop = timing.after(deadlineMs, () => late.abort())
       await haproxy.finish(AbortSignal.any([hurry, late.signal])).catch(trouble)

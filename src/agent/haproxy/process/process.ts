@@ -8,35 +8,35 @@ import { ask, tell } from './runtime.ts'
 
 const startTimeoutMs = 60_000
 const watchIntervalMs = 200
-/** Longer than a request is on its way that was sent before its client knew. */
+/** Longer than a request can be in flight before its client learns of the drain. */
 const lateRequestSeconds = 2
 
 export type HaproxyProcess = {
-  /** False when none was running. HAProxy keeps running when we exit, so traffic continues. */
+  /** False if HAProxy was not running. It survives the agent's exit, so traffic continues. */
   attach: () => Promise<boolean>
-  /** Throws with what HAProxy has to say when the configuration or a file that it names cannot be used. */
+  /** Throws HAProxy's message if the configuration or a file in it is unusable. */
   check: () => Promise<void>
   start: () => Promise<void>
-  /** A new worker takes over the listening sockets; the old one serves its connections to their end. */
+  /** A new worker takes over the listening sockets; the old one serves its connections until they end. */
   reload: () => Promise<void>
   isAlive: () => boolean
-  /** Called once each time a process we started or attached to exits unexpectedly. */
+  /** Called once for each process, started or attached, that exits unexpectedly. */
   onLost: (listener: () => void) => void
-  /** Answers end their HTTP/1 connections from now on, so that clients open their next one elsewhere. */
+  /** Responses end their HTTP/1 connections from now on, so that clients open the next one elsewhere. */
   closeKeptConnections: () => Promise<void>
-  /** Answers leave connections open again. */
+  /** Responses keep connections open again. */
   keepConnections: () => Promise<void>
   /**
-   * Closes the listening sockets and idle connections, and sends GOAWAY to HTTP/2 clients. Open requests and connections
-   * continue, and HAProxy ends with the last of them. Resolves then, or when the caller aborts the wait.
+   * Closes listening sockets and idle connections, and sends GOAWAY to HTTP/2 clients. Open requests and connections
+   * continue, and HAProxy exits with the last of them. Resolves then, or when `stopWaiting` aborts.
    */
   finish: (stopWaiting: AbortSignal) => Promise<void>
   stop: () => Promise<void>
-  /** Leaves HAProxy alone from now on. */
+  /** Stops watching HAProxy. */
   detach: () => void
 }
 
-/** HAProxy in master-worker mode: the master stays through reloads, and ends when its worker crashes. */
+/** HAProxy in master-worker mode. The master survives reloads, and exits when its worker crashes. */
 export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
   const binary = settings.binary ?? 'haproxy'
   let master: number | undefined
@@ -50,7 +50,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
   const follow = (pid: number) => {
     unwatch()
     master = pid
-    // Polled even for our own child, because an attached process is not a child and sends no exit event.
+    // Polled even for our own child, because an attached process is not a child and emits no exit event.
     watch = setInterval(() => {
       if (exists(pid)) return
       unwatch()
@@ -70,7 +70,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
 
     async start() {
       unwatch()
-      // A worker whose master was killed may still be listening with outdated state.
+      // A worker whose master was killed may still listen with outdated state.
       const orphan = await workerPid(settings)
       if (orphan !== undefined) await end(orphan, 'SIGKILL')
       follow(await startMaster(binary, settings))
@@ -78,7 +78,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
 
     async reload() {
       const before = await workerPid(settings)
-      // The answer is lost with the master's old image; whether it worked shows in the new worker.
+      // The reply is lost with the master's old image; the new worker shows whether the reload worked.
       await ask(settings.masterSocket, 'reload').catch(() => {})
       await serves(settings, before)
     },
@@ -95,7 +95,7 @@ export function haproxyProcess(settings: ProxySettings): HaproxyProcess {
       const pid = master ?? (await masterPid(settings))
       unwatch()
       if (pid === undefined) return
-      // Its runtime socket closes now, so changes no longer reach it. Clients that ignore this are refused shortly.
+      // The runtime socket closes now, so changes no longer arrive. Clients that ignore the drain are refused shortly.
       const refuseAfter = Math.floor(Date.now() / 1_000) + lateRequestSeconds
       await tell(settings.runtimeSocket, ['experimental-mode on', `set var proc.refuse_after int(${refuseAfter})`])
       if (exists(pid)) process.kill(pid, 'SIGUSR1')
@@ -125,12 +125,12 @@ async function checkConfig(binary: string, settings: ProxySettings): Promise<voi
   }
 }
 
-/** Resolves to its process id when its worker serves. */
+/** Resolves to the process id once the worker serves. */
 async function startMaster(binary: string, settings: ProxySettings): Promise<number> {
   const log = await open(join(settings.folder, 'haproxy.log'), 'a', 0o600)
-  // -q, because HAProxy would otherwise write every refusal to its standard error too.
+  // -q, because HAProxy would otherwise write every refusal to standard error too.
   const args = ['-W', '-q', '-S', `${settings.masterSocket},mode,600`, '-f', configFile(settings)]
-  // Its own session and no pipe to us: it has to outlive us.
+  // A separate session without a pipe to the agent, so that HAProxy outlives it.
   const child = spawn(binary, args, { detached: true, stdio: ['ignore', log.fd, log.fd] })
   const ended = new Promise<never>((_, reject) => {
     child.once('error', reject)
@@ -154,7 +154,10 @@ async function startMaster(binary: string, settings: ProxySettings): Promise<num
   return child.pid
 }
 
-/** With -q it does not say why it cannot start, so it is asked once more without; should it start then, it ends again. */
+/**
+ * With -q, HAProxy does not explain a failed start. Runs it again without -q for the message, and ends it if it starts
+ * this time.
+ */
 async function whyNot(binary: string, settings: ProxySettings): Promise<string> {
   const options = { timeout: 5_000, killSignal: 'SIGKILL', maxBuffer: 1 << 24 } as const
   const { stderr = '' } = await promisify(execFile)(binary, ['-db', '-f', configFile(settings)], options).catch(
@@ -171,7 +174,7 @@ async function serves(settings: ProxySettings, before: number | undefined): Prom
   const deadline = Date.now() + startTimeoutMs
   for (;;) {
     const pid = await workerPid(settings)
-    // The master is deaf for a moment after it has started a worker.
+    // The master does not answer for a moment after it has started a worker.
     if (pid !== undefined && pid !== before && (await masterPid(settings)) !== undefined) return
     if (Date.now() > deadline) throw new Error('HAProxy has no new worker that answers on its runtime socket')
     await setTimeout(20)
@@ -181,7 +184,7 @@ async function serves(settings: ProxySettings, before: number | undefined): Prom
 async function workerPid({ runtimeSocket }: ProxySettings): Promise<number | undefined> {
   const info = await ask(runtimeSocket, 'show info').catch(() => '')
   const pid = /^Pid: (\d+)$/m.exec(info)?.[1]
-  // One that is on its way out still answers on connections that it has.
+  // A worker that is stopping still answers on existing connections.
   return pid === undefined || /^Stopping: 1$/m.test(info) ? undefined : Number(pid)
 }
 

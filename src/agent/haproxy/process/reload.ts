@@ -6,16 +6,15 @@ const closingMs = 1_000
 
 type Reload = {
   timing: Timing
-  /** Writes and checks what the new worker reads. */
   prepare: () => Promise<void>
-  /** What is in force is wrong, and must not stay so any longer than it has to. */
+  /** The current state is wrong and must be replaced as soon as possible. */
   isUrgent: boolean
   trouble: (error: unknown) => void
 }
 
 /**
- * An old worker closes idle connections when it hears of its successor, and a client that is just sending a request cannot
- * know whether it was read. So connections are closed with answers before that, while the files are checked.
+ * An old worker closes idle connections when its successor starts, and a client that is just sending a request cannot
+ * know whether it was read. Responses therefore close their connections beforehand, while the files are checked.
  */
 export async function reloadGently(
   haproxy: Pick<HaproxyProcess, 'closeKeptConnections' | 'keepConnections' | 'reload'>,

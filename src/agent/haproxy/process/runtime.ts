@@ -3,23 +3,23 @@ import type { Command } from '../maps/claims.ts'
 import type { MapName } from '../maps/entries.ts'
 import { mapFile, type ProxySettings } from '../settings.ts'
 
-/** HAProxy did not execute a command; `answer` is its response. */
+/** HAProxy did not execute a command; `answer` is its reply. */
 export class RuntimeError extends Error {}
 
 /**
- * Below one buffer of HAProxy (32 KB by our configuration) with room for its own notes: a longer command gets no
- * answer at all.
+ * Below one HAProxy buffer (32 KB in our configuration), with room for HAProxy's own data: a longer command gets no
+ * reply at all.
  */
 const commandBytes = 28_000
 const lineBytes = 8_000
 const answerTimeoutMs = 30_000
 
-/** In a command a backslash, a semicolon and a space would be HAProxy's own. */
+/** HAProxy would interpret an unescaped backslash, semicolon or space. */
 const escaped = (text: string): string => text.replaceAll(/[\\; ]/g, '\\$&')
 
 /**
- * Sends commands on one connection, each when the answer to the one before is there: HAProxy's prompt ends an answer.
- * Callers may stop iterating after an unexpected answer.
+ * Sends commands over one connection, each after the reply to the previous one. HAProxy's prompt ends a reply. Callers
+ * may stop iterating after an unexpected reply.
  */
 export async function* converse(
   socketPath: string,
@@ -47,11 +47,11 @@ export async function* converse(
     let isPrompting = false
     for (const command of commands) {
       if (Buffer.byteLength(command) > commandBytes) throw new RuntimeError('a command is too long for HAProxy')
-      // In one write with the first command, which saves a round trip.
+      // Sent together with the first command, which saves a round trip.
       socket.write(isPrompting ? `${command}\n` : `prompt\n${command}\n`)
       if (!isPrompting) await nextAnswer()
       isPrompting = true
-      // Between the lines of a payload it prompts with `+`.
+      // Between the lines of a payload, HAProxy prompts with `+`.
       yield { command, answer: (await nextAnswer()).replace(/^(\+ )+/, '').trim() }
     }
   } finally {
@@ -59,7 +59,9 @@ export async function* converse(
   }
 }
 
-/** One command on its own connection, without a prompt: works for the master's socket too, whose prompt differs. */
+/**
+ * Sends one command on its own connection, without a prompt. Also works for the master's socket, whose prompt differs.
+ */
 export async function ask(socketPath: string, command: string): Promise<string> {
   let answer = ''
   for await (const text of answerTo(socketPath, command)) answer += text
@@ -70,12 +72,12 @@ function answerTo(socketPath: string, command: string): AsyncIterable<string> {
   const socket = createConnection(socketPath)
   socket.setEncoding('latin1')
   socket.setTimeout(answerTimeoutMs, () => socket.destroy(new RuntimeError('HAProxy did not answer in time')))
-  // The master's socket ends a relayed answer only when it knows that no other command comes.
+  // The master's socket ends a relayed reply only once it knows that no other command follows.
   socket.end(`${command}\n`)
   return socket
 }
 
-/** For commands that say nothing when they succeed. */
+/** For commands that print nothing on success. */
 export async function tell(socketPath: string, commands: Iterable<string>): Promise<void> {
   for await (const { command, answer } of converse(socketPath, commands)) expectSilence(command, answer)
 }
@@ -85,9 +87,9 @@ function expectSilence(command: string, answer: string): void {
 }
 
 /**
- * Changes in the order given and then look-ups, many to a line. HAProxy executes a line in one go, and requests on the same
- * thread wait meanwhile: 8,000 bytes are some 50 changes, and take it about half a millisecond. Between two lines it serves
- * traffic.
+ * Joins changes, in the given order, and then look-ups into lines. HAProxy executes a line without a break while the
+ * thread's requests wait: 8,000 bytes are some 50 changes and take about half a millisecond. It serves traffic between
+ * two lines.
  */
 export function* changeLines(
   settings: ProxySettings,
@@ -101,7 +103,7 @@ export function* changeLines(
   yield* joinedLines(commands())
 }
 
-/** A map of ranges is asked about an address: the first one of a range, which is in no narrower one. */
+/** A map of ranges is searched by address. Uses the first address of the range, which no narrower entry contains. */
 const lookedUpAs = (map: MapName, key: string): string => (map === 'emergency' ? key.replace(/\/\d+$/, '') : key)
 
 export function* joinedLines(commands: Iterable<string>): Generator<string> {
@@ -116,7 +118,7 @@ export function* joinedLines(commands: Iterable<string>): Generator<string> {
   if (line) yield line
 }
 
-/** HAProxy finds the key in a tree, so that a change costs the same however large the map is. See docs/adr/0047. */
+/** HAProxy finds the key in a tree, so a change costs the same in a map of any size. See docs/adr/0047. */
 function changeCommand(settings: ProxySettings, command: Command): string {
   const file = mapFile(settings, command.map)
   // Keys come from entries.ts and begin with an id, a host name, an address or `*`: never with `-`, `#` or `@`.
@@ -127,19 +129,19 @@ function changeCommand(settings: ProxySettings, command: Command): string {
 /** A key of a map, with or without an entry. */
 export type Place = { readonly map: MapName; readonly key: string }
 
-/** The maps of a running HAProxy. Passed in, so that a simulation can be it. */
+/** The maps of a running HAProxy, passed in so that tests can simulate it. */
 export type MapRuntime = {
-  /** In this order, with traffic in between. Resolves to what requests then find at `places`, in the same order. */
+  /**
+   * Executes the commands in order, with traffic in between. Resolves to what requests then find at `places`, in the
+   * same order.
+   */
   change: (commands: Iterable<Command>, places?: readonly Place[]) => Promise<(string | undefined)[]>
-  /** What requests find at each of these places, in the same order. */
   lookUp: (places: readonly Place[]) => Promise<(string | undefined)[]>
   /** Current entries, in no particular order. A key may appear twice if another program wrote to the map. */
   entries: (map: MapName) => AsyncIterable<[key: string, value: string]>
-  /** How many entries the map has. */
   size: (map: MapName) => Promise<number>
 }
 
-/** On HAProxy's socket. */
 export const mapRuntime = (settings: ProxySettings): MapRuntime => ({
   change: (commands, places = []) => changeAndLookUp(settings, commands, places),
   lookUp: (places) => changeAndLookUp(settings, [], places),
@@ -147,7 +149,9 @@ export const mapRuntime = (settings: ProxySettings): MapRuntime => ({
   size: (map) => sizeInForce(settings, map),
 })
 
-/** A small change and its look-ups are one line: another connection or round trip would take longer than they do. */
+/**
+ * Sends a small change and its look-ups as one line: another connection or round trip would take longer than they do.
+ */
 async function changeAndLookUp(
   settings: ProxySettings,
   changes: Iterable<Command>,
@@ -155,7 +159,7 @@ async function changeAndLookUp(
 ): Promise<(string | undefined)[]> {
   const found: (string | undefined)[] = []
   for await (const { command, answer } of converse(settings.runtimeSocket, changeLines(settings, changes, places))) {
-    // Look-ups come last and answer in turn, each with an empty line at its end. A change says nothing.
+    // Look-ups come last. Each reply ends with an empty line; a change replies nothing.
     if (!answer.startsWith(lookUpAnswer)) expectSilence(command, answer)
     else for (const each of answer.split('\n\n')) found.push(foundAt(places[found.length], each))
   }
@@ -166,8 +170,8 @@ async function changeAndLookUp(
 const lookUpAnswer = 'type='
 
 /**
- * `type=beg, case=sensitive, found=yes, idx=tree, key="…", value="…", type="str"`, a line for each way in which rules search
- * the map. Where a prefix of the key is found, the key itself is not there.
+ * `type=beg, case=sensitive, found=yes, idx=tree, key="…", value="…", type="str"`: one line for each match method that
+ * rules use on the map. If HAProxy finds only a prefix of the key, the key itself is missing.
  */
 function foundAt(place: Place | undefined, answer: string): string | undefined {
   const values = answer.split('\n').map((line) => {
@@ -190,7 +194,6 @@ async function sizeInForce(settings: ProxySettings, map: MapName): Promise<numbe
   return Number(count)
 }
 
-/** Current entries of a map, in no particular order. A key may appear twice if another program wrote to it. */
 export async function* entriesInForce(
   settings: ProxySettings,
   map: MapName,
@@ -205,7 +208,7 @@ export async function* entriesInForce(
   }
 }
 
-/** One by one as they come: a million of them would be a text of 200 MB. */
+/** Yields line by line: a million of them would be a text of 200 MB. */
 async function* lines(socketPath: string, command: string): AsyncGenerator<string> {
   let rest = ''
   for await (const text of answerTo(socketPath, command)) {

@@ -1,4 +1,4 @@
-/** One thing at a time, in the order in which they were asked for. */
+/** Runs one task at a time, in the order of the calls. */
 export function createTurns() {
   let last: Promise<unknown> = Promise.resolve()
   return {
@@ -7,7 +7,7 @@ export function createTurns() {
       last = mine.catch(() => {})
       return mine
     },
-    /** Everything that was asked for until now. */
+    /** Resolves once all earlier tasks have ended. */
     ended: async (): Promise<void> => void (await last),
   }
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-/** The configuration uses what this version brought; see docs/adr/0100. */
+/** The configuration uses features of this version; see docs/adr/0100. */
 const oldest = { major: 3, minor: 4 }
 
 /** Throws a message for the operator unless this HAProxy can run our configuration. Resolves to its version. */
