@@ -20,24 +20,24 @@ import { createShare, type Shares } from './share.ts'
 /** A session that does not answer for this long is closed, which frees its locks too. */
 const unlockWithinMs = 2_000
 /**
- * How often a process looks who publishes what while a cell waits for its turn there, and otherwise. A cell whose process has
- * died is found at the next look of one that waits.
+ * How often a process checks who publishes what while a cell waits for its turn, and otherwise. The next check by a
+ * waiting cell finds a cell whose process has died.
  */
 const [lookEveryMs, lookWhenIdleMs] = [500, 2_000]
 /**
- * PostgreSQL ends a session that has not looked for this long, and with it the locks of a process that hangs or is paused, or
- * whose machine has lost its network: no connection is closed then.
+ * PostgreSQL ends a session that has been silent for this long and frees its locks: a hanging or paused process, or one
+ * whose machine has lost its network, does not close its connection.
  */
 const silentForMs = 5_000
-/** A publisher that has waited this long for its turn looks again whether it could publish at all. */
+/** After waiting this long for its turn, a publisher checks again whether it could publish at all. */
 const turnWithinMs = 5_000
-/** A process whose publisher has failed takes only what no other process takes, for this long. */
+/** For this long after a failure, a process takes only cells that no other process takes. */
 const failedForMs = 30_000
 
 /**
- * Runs `work` when this process is to publish in the cell. Does nothing if its turn does not come within some seconds, or
- * before `leave` aborts. Rejects as soon as the session of the database that holds the lock ends or `giveUp` aborts, even
- * if `work` hangs: another process may then publish, and writes are fenced. `end` asks `work` to end soon.
+ * Runs `work` when it is this process's turn to publish in the cell. Does nothing if its turn does not come within some
+ * seconds, or before `leave` aborts. Rejects as soon as the database session that holds the lock ends or `giveUp`
+ * aborts, even if `work` hangs: another process may then publish, and writes are fenced. `end` asks `work` to stop soon.
  */
 export type HoldPublisherLock = (
   cell: Cell,
@@ -49,15 +49,15 @@ type Session = {
   db: Db
   pid: number
   lost: AbortController
-  /** Publishers that wait for their turn, and how to tell them. */
+  /** Waiting publishers by cell, each with a function that starts it. */
   waiting: Map<number, () => void>
-  /** Those that work, and how to ask them to end. */
+  /** Working publishers by cell, each with a controller that asks it to stop. */
   working: Map<number, AbortController>
-  /** To be looked at soon: a publisher has begun to wait. */
+  /** Schedules a check, because a publisher has started to wait. */
   look: () => void
 }
 
-/** All locks of a process are held by one session: an installation has more cells than a pool has connections. */
+/** One session holds all locks of a process: an installation has more cells than a pool has connections. */
 export function publisherLocks(pool: DbPool, timing: Timing): HoldPublisherLock {
   let current: { opened: Promise<Session>; users: number } | undefined
   let failedAt = Number.NEGATIVE_INFINITY
@@ -85,7 +85,7 @@ export function publisherLocks(pool: DbPool, timing: Timing): HoldPublisherLock 
   }
 }
 
-/** Publishers of several cells ask one after the other: the connection takes one statement at a time. */
+/** Serializes the queries of all publishers, because the connection takes one statement at a time. */
 async function openSession(pool: DbPool, timing: Timing, canTake: () => boolean): Promise<Session> {
   const client = await pool.connect()
   const lost = new AbortController()
@@ -122,7 +122,7 @@ async function openSession(pool: DbPool, timing: Timing, canTake: () => boolean)
 }
 
 const namePrefix = 'gatehouse publisher '
-/** PostgreSQL keeps 63 bytes of it. */
+/** PostgreSQL truncates it to 63 bytes. */
 const sessionName = (): string => `${namePrefix}${hostname().slice(0, 30)}:${process.pid}`
 
 async function keepLooking(session: Session, timing: Timing, canTake: () => boolean): Promise<void> {
@@ -142,7 +142,7 @@ async function keepLooking(session: Session, timing: Timing, canTake: () => bool
       for (const cell of take) waiting.get(cell)?.()
       if (giveUp !== undefined) working.get(giveUp)?.abort()
     } catch {
-      // The database is slow, or the session has ended, which its users notice.
+      // The database is slow, or the session has ended, which its users notice themselves.
     }
     const asked = new AbortController()
     session.look = () => asked.abort()
@@ -165,10 +165,10 @@ async function readShares(db: Db): Promise<{ shares: Shares; counting: ReadonlyS
 }
 
 const isPublisherLock = sql`(${isHeldLock('publisher')} or ${isHeldItem('publisherOfCell')})`
-/** Null: the lock says that the process can publish. */
+/** Null for the lock that marks a process as able to publish. */
 const cellOf = sql`case when ${isHeldLock('publisher')} then ${defaultCell.id} when ${isHeldItem('publisherOfCell')} then l.objid::int end`
 
-/** Which process publishes in which cell, as `host:pid`. */
+/** The publishing process of each cell, as `host:pid`. */
 export async function publishersByCell(db: Db): Promise<Map<number, string>> {
   const rows = await many<{ cell: number; name: string }>(
     db,
@@ -179,7 +179,7 @@ export async function publishersByCell(db: Db): Promise<Map<number, string>> {
   return new Map(rows.map(({ cell, name }) => [cell, name.replace(namePrefix, '')]))
 }
 
-/** Waits until the next look finds that the cell is for this process, and takes its lock. */
+/** Waits until a check assigns the cell to this process, and takes its lock. */
 async function isTurn(session: Session, cell: Cell, timing: Timing, leave: AbortSignal): Promise<boolean> {
   const { db, waiting } = session
   const turn = new AbortController()
@@ -201,7 +201,7 @@ async function holding(
   work: Parameters<HoldPublisherLock>[2],
 ): Promise<void> {
   let isHeld = true
-  // Work that hangs must not go on once another process has the lock.
+  // Work that hangs must not continue once another process has the lock.
   const own: Db = {
     query: (statement) =>
       isHeld ? db.query(statement) : Promise.reject(new Error('the publisher lock was given up meanwhile')),
@@ -227,12 +227,15 @@ async function holding(
   }
 }
 
-/** In a transaction: whether no process publishes in the cell, nor can before the transaction ends. Not for the default one. */
+/**
+ * Inside the transaction: whether no process publishes in the cell, nor can before the transaction ends. Not for the
+ * default cell.
+ */
 export const lockAgainstPublishers = async (tx: Db, cell: Cell): Promise<boolean> =>
   (await one<{ locked: boolean }>(tx, sql`select ${tryLockItemInTransaction('publisherOfCell', cell.id)} as locked`))
     .locked
 
-/** Publishers of the version before take the lock of the default cell, and only one may be active. */
+/** Publishers of the previous version take the default cell's lock, and only one may be active. */
 const tryLock = (cell: Cell): SqlFragment =>
   cell.id === defaultCell.id ? tryLockInSession('publisher') : tryLockItemInSession('publisherOfCell', cell.id)
 const unlock = (cell: Cell): SqlFragment =>

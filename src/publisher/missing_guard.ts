@@ -5,9 +5,9 @@ import { type BackendId, type BackendKind, backendKindOf } from '../kernel/edge/
 import type { Id } from '../kernel/ids.ts'
 
 /**
- * A wrong, empty or damaged database must not take edges down. Deletions that were made come through the outbox;
- * what only the comparison of bucket and database finds is rarely much. So the comparison changes nothing where more than
- * half is missing, and more than this many: of the installation, of an account, or of the rules of a policy.
+ * A wrong, empty or damaged database must not take edges down. Real deletions arrive through the outbox, so the
+ * comparison of bucket and database alone rarely finds much missing. It therefore changes nothing where more than half
+ * is missing, and more than these numbers: of the installation, of an account, or of a policy's rules.
  */
 export const mayLack = { installation: 100, account: 20, policy: 20 }
 
@@ -16,12 +16,12 @@ const isUnusual = (of: keyof typeof mayLack, missing: number, left: number): boo
 
 export type Missing = { missing: number; present: number }
 
-/** What a comparison has left as it is, because it might be a fault of the database. */
+/** Differences that a comparison did not apply, because the database might be at fault. */
 export type HeldBack = { accounts: Map<Id<'ac'>, Missing>; policies: RecordKey[] }
 
 const shown = 3
 
-/** For the log and /readyz; undefined when nothing is held back. */
+/** For the log and /readyz; undefined if nothing is held back. */
 export function describeHeldBack({ accounts, policies }: HeldBack): string | undefined {
   const lacking = [...accounts].map(
     ([account, { missing, present }]) =>
@@ -39,7 +39,10 @@ export const countHeldBack = ({ accounts, policies }: HeldBack): number => accou
 export const isMostOfInstallationMissing = ({ missing, present }: Missing): boolean =>
   isUnusual('installation', missing, present)
 
-/** Accounts of which most is missing. `owners` says whose each missing record is, as far as the bucket knows. */
+/**
+ * Accounts that lack most of their records. `owners` has the account of each missing record, as far as the bucket knows
+ * it.
+ */
 export function accountsThatLackMost(
   owners: Iterable<Id<'ac'>>,
   present: ReadonlyMap<Id<'ac'>, number>,
@@ -52,16 +55,15 @@ export function accountsThatLackMost(
   return new Map(counted.filter(([, { missing, present }]) => isUnusual('account', missing, present)))
 }
 
-/** An IPv4 rule begins and ends a range, and either takes an address and an id in the file of rules. */
+/** An IPv4 rule starts and ends a range; each end has an address and an id in the rule file. */
 const bytesOfRule = 2 * (4 + 16)
 
-/** The approximate number of rules in a policy's record. */
 export const rulesIn = (value: { bytes: number }, rules: PolicyRecord | undefined): number =>
   (rules ?? value).bytes / bytesOfRule
 
 export const lostMostRules = (before: number, now: number): boolean => isUnusual('policy', before - now, now)
 
-/** Which of these records have changed since the generation in the bucket: that explains any difference. */
+/** The records that have changed since their generation in the bucket, which explains any difference. */
 export async function changedSince(
   db: Db,
   inBucket: ReadonlyMap<RecordKey, { generation: number }>,
@@ -79,7 +81,7 @@ export async function changedSince(
 
 export type Ownership = { account: Id<'ac'>; keys: RecordKey[] }
 
-/** Whose a record is, with the records that it names. Undefined where the record does not say. */
+/** The account of a record and the ids that it references. Undefined if the record does not name them. */
 export function ownershipOf(text: string): Ownership | undefined {
   try {
     const { key, value } = JSON.parse(JSON.parse(text).payload) as EdgeRecord

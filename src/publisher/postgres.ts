@@ -17,7 +17,7 @@ import { living, recordsOf } from './records/living.ts'
 import { activeSigner, trustedSigningKeys } from './signing_keys.ts'
 import { beginRollouts, heldKeys, heldRecords, holdRecords, unassignedChanges } from './waves/store.ts'
 
-/** The real database, for the publisher of each cell. */
+/** The PostgreSQL implementation for the publisher of each cell. */
 export function publisherDatabase(
   pool: DbPool,
   timing: Timing,
@@ -61,14 +61,14 @@ export function publisherDatabase(
   return ofWave
 }
 
-/** The state of the first wave is where it was before there were waves. */
+/** The first wave's state has its own table from before waves existed. */
 const stateOf = (wave = 0) => (wave === 0 ? sql`publisher_state` : sql`wave_state`)
 const isStateOf = (cell: Cell, wave = 0) =>
   wave === 0 ? sql`cell_id = ${cell.id}` : sql`(cell_id, wave) = (${cell.id}, ${wave})`
 
 /**
- * After the cell was deleted: runs the work unless a process still publishes there, which will do it, or a new cell has
- * its name. None gets it before the work has ended.
+ * Runs the work after the cell was deleted, unless a process still publishes there, which will do the work itself, or a
+ * new cell has its name. No new cell gets the name until the work has ended.
  */
 export const afterLastPublisher = (pool: DbPool, cell: Cell, work: () => Promise<void>): Promise<void> =>
   transaction(pool, async (tx) => {
@@ -108,7 +108,7 @@ const lockedDatabase = (db: Db, cell: Cell, secrets: SecretsBox | undefined, wav
     return new Map(rows.map(({ key, reason }) => [key, reason]))
   },
   async noteWithheld(sent, kept, reasons) {
-    // What a change lacks is asked about the first wave.
+    // Only the first wave's records decide what a change lacks.
     if (wave > 0) return
     if (sent.length > 0)
       await run(db, sql`delete from unsent_records where cell_id = ${cell.id} and key = any(${sent})`)

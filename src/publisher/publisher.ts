@@ -28,9 +28,9 @@ export type PublisherMetrics = {
   behind: (generations: number) => void
   sent: (generation: number) => void
   active: (isActive: boolean) => void
-  /** What nodes do not get: what might be a fault of the database, and records that cannot be sent. */
+  /** Records that nodes do not get: differences that may be a fault of the database, and records that cannot be sent. */
   heldBack: (count: number, reason: string | undefined) => void
-  /** Why this process cannot publish anything, or undefined when it can. */
+  /** Why this process cannot publish; undefined if it can. */
   stalled: (reason: string | undefined) => void
 }
 type Parts = {
@@ -38,21 +38,22 @@ type Parts = {
   channels: (wave: number) => Channels
   nats: Pick<NatsConnection, 'publish' | 'subscribe' | 'info'>
   buckets: BucketServer
-  /** Whether NATS is reachable now. */
   isConnected: () => boolean
   timing: Timing
   log: Log
   metrics: PublisherMetrics
   context: CompileContext
-  /** The same for a wave each time. */
   suspicions: (wave: number) => Suspicions
 }
 
 const retryEveryMs = 1_000
-/** For some seconds after a change: what it waits for may end without waking anyone, such as a transaction before it. */
+/**
+ * Polling interval for some seconds after a change: a change may wait for an earlier transaction, which ends without a
+ * wake-up.
+ */
 const lookEveryMs = 250
 const busyForMs = 5_000
-/** Otherwise it is woken. This is for what the command line does, and for a process that ends before it wakes others. */
+/** Fallback for missed wake-ups, after changes by the command line or a process that ends before it wakes others. */
 const lookWhenIdleMs = 3_000
 const bucketLookEveryMs = 2_000
 const writtenEveryMs = 2
@@ -61,23 +62,23 @@ const rowsAtOnce = 5_000
 const tellOfOthersEveryMs = 1_000
 /** Cache of the last published versions of large policies, so that changes are published as deltas. */
 const maxVersionBytes = 128 * 1024 * 1024
-/** How many records the plain messages may run ahead of the bucket while that has no leader: what memory may hold. */
+/** Limits how many records plain messages may be ahead of a bucket without a leader, because these stay in memory. */
 const maxWaiting = 50_000
-/** A restart of NATS takes a second or two, and an election as long. */
+/** A restart or an election of NATS takes a second or two. */
 const giveUpWithoutNatsMs = 5_000
 
 const newerInBucket =
   "publisher: the bucket has a newer version, which stays. Another process publishes, or the database is from a backup and 'gatehouse after-restore' was not run"
 
 /**
- * Sends what is in the outbox to the nodes of a cell, in order. Every process runs one for each cell; the one that holds the
- * lock works, and the others stand by. Processes share the cells (share.ts). Ends when `signal` says so.
+ * Sends the outbox to the nodes of a cell, in order. Every process runs a publisher for each cell; the one that holds
+ * the lock works, and the others stand by. Processes share the cells (share.ts). Ends when `signal` aborts.
  */
 export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<void> {
   const { database, timing, log, metrics, isConnected } = parts
   const canSign = watchSigningKey(parts)
   while (!signal.aborted) {
-    // Without NATS it could only keep the lock from a process that has it.
+    // Without NATS, this process would only keep the lock from one that has it.
     if (!isConnected()) {
       await wait(timing, retryEveryMs, signal)
       continue
@@ -92,12 +93,12 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
           await publishToWaves(parts, locked, AbortSignal.any([signal, end, link.isGone]))
           if (end.aborted) log.info({}, 'publisher: leaving the cell to a process that publishes in fewer')
         })
-        // It waits for its turn there.
+        // The publisher waits for its turn there.
         continue
       }
     } catch (error) {
       if (link.isGone.aborted) log.warn({}, 'publisher: NATS is out of reach; leaving the work to another process')
-      // The next look at the key says why.
+      // The next look at the key logs the reason.
       else if (!(error instanceof CannotSign) && !signal.aborted)
         log.error({ err: error }, 'publisher: failed; retrying')
     } finally {
@@ -110,7 +111,7 @@ export async function runPublisher(parts: Parts, signal: AbortSignal): Promise<v
   }
 }
 
-/** A process that cannot sign leaves the lock to one that can. The log has each reason once. */
+/** A process that cannot sign leaves the lock to another one. Logs each reason once. */
 function watchSigningKey({ database, log, metrics }: Pick<Parts, 'database' | 'log' | 'metrics'>) {
   let logged: string | undefined
   return async (): Promise<boolean> => {
@@ -128,7 +129,7 @@ function watchSigningKey({ database, log, metrics }: Pick<Parts, 'database' | 'l
   }
 }
 
-/** `isGone` aborts when NATS has been out of reach for some seconds. */
+/** `isGone` aborts after NATS has been unreachable for some seconds. */
 function watchLink({ isConnected, timing }: Pick<Parts, 'isConnected' | 'timing'>) {
   const gone = new AbortController()
   let connectedAt = timing.elapsed()
@@ -139,7 +140,7 @@ function watchLink({ isConnected, timing }: Pick<Parts, 'isConnected' | 'timing'
   return { isGone: gone.signal, stop }
 }
 
-/** One process publishes to all waves of a cell, so that what it knows of a rollout holds for each of them. */
+/** One process publishes to all waves of a cell, so that its knowledge of a rollout applies to each of them. */
 async function publishToWaves(parts: Parts, locked: LockedDatabase, signal: AbortSignal): Promise<void> {
   const { database, metrics, log } = parts
   const waves = await locked.waves()
@@ -166,7 +167,7 @@ async function publishToWaves(parts: Parts, locked: LockedDatabase, signal: Abor
   await Promise.all(publishing)
 }
 
-/** How far a cell is, is how far its first wave is. */
+/** The progress of a cell is that of its first wave. */
 const ofLaterWave = ({ published }: PublisherMetrics): PublisherMetrics => ({
   published,
   behind() {},
@@ -186,7 +187,7 @@ type WaveParts = Omit<Parts, 'channels' | 'suspicions'> & {
   waves: number
   channels: Channels
   suspicions: Suspicions
-  /** Undefined in a cell that has only one. */
+  /** Undefined in a cell with a single wave. */
   wave: number | undefined
 }
 
@@ -209,14 +210,14 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   const withheld = await openWithheld(locked, metrics.heldBack)
   const live = createLiveRecords()
   const until = AbortSignal.any([signal, over.signal])
-  /** The tables themselves in a cell with one wave. */
+  /** A cell with a single wave uses the tables directly. */
   const ofWave = { database: tables, wave: wave ?? 0, timing, signal: until }
   const database = wave === undefined ? tables : viewOfWave(ofWave)
   const compared = { context: { ...context, findPolicyVersion: fromRules }, onCompared: withheld.noteComparison, live }
   const reconciler = createReconciler({ database, natsSink, timing, log, ...compared }, until)
   const stopLooking = watchBucketAndWaves({ timing, natsSink, locked, waves, fail: bucketWriter.fail })
   let sent = cursor
-  /** Up to where the outbox has been read. It is ahead of `sent` by changes that were for other cells. */
+  /** How far the outbox has been read. Exceeds `sent` by changes for other cells. */
   let read = cursor
   let sentAt = timing.elapsed()
   let busyAt = sentAt
@@ -224,7 +225,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   const lost = watchLost(tables, wave)
   const isWritten = () => waitUntilWritten(bucketWriter, timing, until)
   const first = wave === 0 ? await openFirstWave({ locked, tables, natsSink, cursor, isWritten, timing }) : undefined
-  /** The first of several waves assigns what it is about to send to rollouts. */
+  /** The first of several waves assigns the changes that it is about to send to rollouts. */
   const databaseFor = (batch: Rows & { after: number }): PublisherDatabase =>
     first ? viewOfWave({ ...ofWave, hold: (...found) => first.hold(batch, ...found) }) : database
   try {
@@ -280,7 +281,7 @@ async function publish(parts: WaveParts, locked: LockedDatabase, signal: AbortSi
   }
 }
 
-/** `finish` would go on for a minute after the bucket was lost; `check` throws at once. */
+/** `finish` would retry for a minute after the bucket was lost; `check` throws immediately. */
 async function waitUntilWritten(
   writer: ReturnType<typeof createBucketWriter>,
   timing: Timing,
@@ -304,7 +305,7 @@ type Looked = {
 function watchBucketAndWaves({ timing, natsSink, locked, waves, fail }: Looked): Stop {
   return timing.every(bucketLookEveryMs, async () => {
     if (!(await natsSink.isIntact())) fail(new Error('NATS has lost the contents of the buckets'))
-    // Without an answer the session has ended, or the next look gets one.
+    // Without an answer, the session has ended or the next look succeeds.
     const found = await locked.waves().catch(() => waves)
     if (found !== waves) fail(new Error('the cell has other waves now'))
   })
@@ -312,7 +313,7 @@ function watchBucketAndWaves({ timing, natsSink, locked, waves, fail }: Looked):
 
 type Rows = { rows: OutboxRow[]; settled: number }
 
-/** Keeps only the latest change of each key. Undefined when there is nothing new. */
+/** Keeps only the latest change of each key. Undefined if there is none. */
 async function nextBatch(
   database: PublisherDatabase,
   locked: LockedDatabase,
@@ -326,7 +327,7 @@ async function nextBatch(
   for (const row of rows) {
     const keys = isPlacementKey(row.key) ? await database.recordsOf(row.account_id, after) : [row.key]
     for (const key of keys) {
-      // What a comparison found to be gone has no account, and an account may have deleted it just before.
+      // Rows from a comparison have no account, but the account may have deleted the resource just before.
       const account_id = row.account_id === noAccount ? (latest.get(key)?.account_id ?? noAccount) : row.account_id
       latest.set(key, { ...row, key, account_id })
     }
@@ -337,8 +338,9 @@ async function nextBatch(
 type Moves = Awaited<ReturnType<PublisherDatabase['moves']>>
 
 /**
- * These changes as nodes of the cell get them. An account may move while its records are read, which would then be what it
- * has elsewhere: they are read again until no move came meanwhile. Those up to `settled` were made before.
+ * Compiles the changes as nodes of the cell should get them. If an account moves meanwhile, its records would be
+ * compiled as for another cell, so they are compiled again until no move happened. Moves up to `settled` happened
+ * before.
  */
 async function compileRows(
   database: PublisherDatabase,
@@ -358,9 +360,9 @@ async function compileRows(
 }
 
 /**
- * Without what concerns only other cells, so that not even the ids of what their accounts delete get here. Nodes may have
- * something of an account that was placed elsewhere since what they know of, and it is removed. The bucket does not tell:
- * NATS may have lost it, and a comparison may have found that it should go without having sent that yet.
+ * Drops changes that concern only other cells, so that nodes here do not even see the ids of their deleted resources. If
+ * an account was placed elsewhere since the nodes' generation, nodes may still have its records, which are removed. The
+ * bucket cannot show this: NATS may have lost it, or a comparison may have enqueued the removal without sending it yet.
  */
 function withoutOthers(compiled: readonly Compiled[], rows: readonly OutboxRow[], moves: Moves): Compiled[] {
   const owners = new Map(rows.map(({ key, account_id }) => [key, account_id]))

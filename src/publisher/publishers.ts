@@ -12,7 +12,7 @@ type Parts = {
   log: Log
 }
 
-/** Runs a publisher for every cell, from when the operator makes it until it is deleted. */
+/** Runs a publisher for every cell while the cell exists. */
 export async function runPublishers({ listCells, publish, timing, log }: Parts, signal: AbortSignal): Promise<void> {
   const running = new Map<number, { gone: AbortController; ended: Promise<void> }>()
   function follow(cells: readonly Cell[]): void {
@@ -24,7 +24,7 @@ export async function runPublishers({ listCells, publish, timing, log }: Parts, 
     const ids = new Set(cells.map(({ id }) => id))
     for (const [id, { gone }] of running) if (!ids.has(id)) gone.abort()
   }
-  // Every installation has it: a database that is slow to list the others does not hold it up.
+  // Every installation has the default cell, so it need not wait for the list of the others.
   follow([defaultCell])
   while (!signal.aborted) {
     await listCells().then(follow, (err) => log.warn({ err }, 'publisher: cannot list the cells yet; retrying'))

@@ -27,17 +27,17 @@ import {
 import type { Changed, CompileContext } from './records/changed.ts'
 import type { Compiled } from './records/compile.ts'
 
-/** Differences that share a generation, and so a transaction: the publisher reads a generation whole. */
+/** Differences per generation, and so per transaction: the publisher reads a generation whole. */
 const enqueuedAtOnce = 1_000
-/** Between two other things of the process: some 2 ms. */
+/** Records compared before other work of the process runs: some 2 ms. */
 const lookedAtOnce = 5_000
 const comparedAtOnce = 100
 
 /**
- * Compares the bucket with the database and puts records that differ, are missing or should be gone into the outbox, to be
- * sent like any change. It repairs a NATS that lost data or was empty, and re-signs what another key had signed.
- * Resolves to the number of records and to the generation with which the last of them was written: once that is sent, the
- * bucket holds everything, and nothing under a generation below `floor`.
+ * Compares the bucket with the database, and puts records that differ, are missing or should be gone into the outbox, to
+ * be sent like any change. This repairs a NATS that lost data or was empty, and re-signs records of another key.
+ * Resolves to the number of records and to the last generation used: once that is sent, the bucket holds everything, and
+ * nothing below the generation `floor`.
  */
 export async function reconcile(
   database: PublisherDatabase,
@@ -72,7 +72,7 @@ export async function reconcile(
       const changed =
         heldAccounts.size > 0 ? all.filter(({ accountId }) => !heldAccounts.has(toId('ac', accountId))) : all
       const compiled = await database.compile(changed, now, context)
-      // A record may exist while a piece of its policy is missing: a node without that piece could never apply it.
+      // A record may exist while a piece of its policy is missing, and a node without the piece could never apply it.
       await natsSink.putBlobs(compiled.flatMap(({ blobs }) => blobs))
       const differing: Compiled[] = []
       await inSlices(compiled, comparedAtOnce, (one) => {
@@ -81,7 +81,7 @@ export async function reconcile(
       })
       const held = kind === 'policy' ? await policiesThatLostMost(database, differing, kept, resendBelow) : new Set()
       heldBack.policies.push(...differing.map(({ key }) => key).filter((key) => held.has(key)))
-      // What cannot be compiled now stays as nodes have it.
+      // Nodes keep a record that cannot be compiled now.
       if (compiled.length < changed.length || held.size > 0) isEverythingSent = false
       const accounts = new Map(changed.map(({ key, accountId }) => [key, accountId]))
       const sentAgain = differing.map(({ key }) => key).filter((key) => !held.has(key))
@@ -90,7 +90,7 @@ export async function reconcile(
       await enqueue(sentAgain.map((key) => ({ key, accountId: accounts.get(key) as Uuid })))
     }
   }
-  // What is left is in the bucket and not in the database: gone, unless the bucket says so already.
+  // The remaining records are in the bucket but not in the database: deleted, unless the bucket has a tombstone already.
   const garbage = await removeGarbage(natsSink, kept, keys)
   for (const key of garbage) kept.delete(key)
   const gone = [...kept]
@@ -101,21 +101,21 @@ export async function reconcile(
   await countLive(counted, kept, left, gone)
   await enqueue(gone.map((key) => ({ key, accountId: firstUuidOf(0) })))
   await natsSink.sweepBlobs()
-  // Some changes that had not ended when this began may have been missed: they come under later generations.
+  // May have missed changes that were uncommitted at the start; these have later generations.
   const floor = isEverythingSent ? Math.min(resendBelow, settled) : 0
   return { healed, removed: garbage.length, generation, floor, heldBack }
 }
 
 type Options = {
   context?: CompileContext
-  /** Gets the live records that stay in the bucket as they are. */
+  /** Receives the live records that stay unchanged in the bucket. */
   live?: Pick<LiveComparison, 'isSent' | 'found'>
-  /** Keys whose entries nodes refused. Only their signatures are checked: those of all records would take too long. */
+  /** Keys whose entries nodes refused. Only their signatures are checked: checking all would take too long. */
   suspects?: Iterable<string>
 }
 const uncounted = { isSent: () => false, found: () => {} }
 
-/** Includes those that cannot be compiled, are held back, or are of a kind that only a later version knows. */
+/** Includes records that cannot be compiled, are held back, or whose kind only a later version knows. */
 async function countLive(
   counted: Pick<LiveComparison, 'found'>,
   kept: Kept,
@@ -132,8 +132,9 @@ async function countLive(
 type Kept = ReadonlyMap<string, Fingerprint | undefined>
 
 /**
- * Looks for what the bucket has and the database does not, before anything is changed: throws if that is most of the
- * installation, and notes the accounts of which it is most. Resolves to the owners of what is missing, as far as known.
+ * Finds records of the bucket that the database lacks, before anything changes. Throws if that is most of the
+ * installation, and notes accounts that lack most of their records. Resolves to the owners of the missing records, as
+ * far as known.
  */
 async function findMissing(
   database: PublisherDatabase,
@@ -170,7 +171,7 @@ async function findMissing(
     missing.size,
     present.values().reduce((sum, count) => sum + count, 0),
   )
-  // What was sent before the operator ran 'after-restore' is older than the database that is now the right one.
+  // Records from before the operator ran 'after-restore' are older than the database that is now valid.
   for (const [key, { generation }] of missing)
     if (generation < resendBelow) {
       missing.delete(key)
@@ -188,7 +189,7 @@ function refuseIfMostIsMissing(bucket: string, missing: number, present: number)
   )
 }
 
-/** Policies that differ from the bucket and lost most of their rules without a change that explains it. */
+/** Policies that differ from the bucket and have lost most of their rules without a change that explains it. */
 async function policiesThatLostMost(
   database: PublisherDatabase,
   differing: readonly Compiled[],
@@ -207,13 +208,16 @@ async function policiesThatLostMost(
 }
 
 type Wanted = { signingKeyId: string; resendBelow: number }
-/** What a comparison needs of a record in the bucket. The value is its hash, and null where the thing is gone; `rules` is how many a policy has. */
+/**
+ * The part of a bucket record that a comparison needs. `value` is its hash, or null for a tombstone; `rules` is a
+ * policy's number of rules.
+ */
 type Fingerprint = {
   signedBy: string
   generation: number
   value: string | null
   rules?: number
-  /** The database has it, too. */
+  /** The database has the record too. */
   isLiving: boolean
 }
 
@@ -224,8 +228,8 @@ const hashOf = ({ value, rules, expiring }: Contents): string | null => {
 }
 
 /**
- * Undefined for what no record can be read from, and for the record of another key: a copy of one with the same value is
- * properly signed, and nodes refuse it.
+ * Undefined for unreadable records, and for one that is stored under another key: its signature is valid, but nodes
+ * refuse it.
  */
 function fingerprint(text: string, key: string): Fingerprint | undefined {
   try {

@@ -11,9 +11,9 @@ import { type CompileContext, notingUnavailable } from './records/changed.ts'
 
 const everyMs = 10 * 60 * 1_000
 const retryAfterMs = 10_000
-/** Under a load that never ends, it is not waited for any longer. */
+/** Under constant load, the comparison waits no longer than this. */
 const waitForQuietMs = 30_000
-/** Between two comparisons because of what nodes refused. */
+/** Minimum time between two comparisons due to nodes' refusals. */
 const shortestWaitMs = 5_000
 const maxSuspects = 100
 
@@ -23,20 +23,21 @@ type Parts = {
   timing: Pick<Timing, 'now' | 'elapsed'>
   log: Log
   context: CompileContext
-  /** Called after each pass: which records cannot be sent, and how much was held back, and why. */
+  /** Called after each pass with the records that cannot be sent, and with how much was held back and why. */
   onCompared: (withheld: ReadonlyMap<RecordKey, string>, heldBack: number, reason: string | undefined) => void
   live: LiveRecords
 }
 
 /**
- * When to reconcile: at the beginning, every ten minutes, when another key signs, and when nodes refuse unsigned entries.
- * Runs beside the publishing: comparing 100,000 records takes seconds, and a change made meanwhile is at worst sent twice.
+ * Decides when to reconcile: at the start, every ten minutes, when the signing key changes, and when nodes refuse
+ * unsigned entries. Runs concurrently with publishing: comparing 100,000 records takes seconds, and a change made
+ * meanwhile is at worst sent twice.
  */
 export function createReconciler(
   { database, natsSink, timing, log, context, onCompared, live }: Parts,
   signal: AbortSignal,
 ) {
-  // A clock that jumps back must not put off the next comparison.
+  // Monotonic: a clock that jumps back must not delay the next comparison.
   const { elapsed } = timing
   let due = elapsed()
   let signedBy: string | undefined
@@ -44,7 +45,7 @@ export function createReconciler(
   let compared: { keyId: string; generation: number; floor: number; isSaid: boolean } | undefined
   let isRunning = false
   const suspects = new Set<string>()
-  /** Doubles with each comparison that nodes caused in vain, so that one of them cannot keep the database busy. */
+  /** Doubles after each comparison that nodes caused in vain, so that one node cannot keep the database busy. */
   let suspicionWaitMs = shortestWaitMs
   let suspicionAt = 0
 
@@ -77,11 +78,11 @@ export function createReconciler(
   }
 
   return {
-    /** A node refused the entry under this key because it was not signed. */
+    /** A node refused the entry under this key as unsigned. */
     suspect(key: string): void {
       if (suspects.size < maxSuspects) suspects.add(key)
     },
-    /** Called often. `isQuiet`: nothing is on its way, so that nothing is sent twice. */
+    /** Called often. `isQuiet`: nothing is being sent, so nothing would be sent twice. */
     reconcileIfDue(keyId: string, isQuiet: boolean): void {
       const now = elapsed()
       if (signedBy !== undefined && signedBy !== keyId) due = now
@@ -92,11 +93,12 @@ export function createReconciler(
       }
       if (!isRunning && now >= due + (isQuiet ? 0 : waitForQuietMs)) void run(keyId)
     },
-    /** Whether it compares now, or is about to. */
+    /** True during a comparison, and when one is due. */
     isBusy: (): boolean => isRunning || elapsed() >= due,
     /**
-     * The bucket, when it holds everything up to this generation, signed with this key; undefined until that is known
-     * again. Only a comparison can tell: a publisher may have started with a bucket that NATS had lost, and so an empty one.
+     * Describes the bucket once it holds everything up to this generation, signed with this key; empty until then. Only
+     * a comparison can establish that: the publisher may have started with a bucket that NATS had lost, and which is
+     * therefore empty.
      */
     completeAt(keyId: string, settled: number): Pick<Progress, 'complete' | 'floor' | 'live'> {
       if (compared?.keyId !== keyId || settled < compared.generation) return {}
@@ -105,7 +107,7 @@ export function createReconciler(
     },
     isCompleteAt: (keyId: string, settled: number): boolean =>
       compared?.keyId === keyId && settled >= compared.generation,
-    /** It needs its own progress entry, since no change carries it. */
+    /** No change carries it, so it needs a progress entry of its own. */
     needsAnnouncement: (keyId: string, settled: number): boolean =>
       compared?.keyId === keyId && settled >= compared.generation && !compared.isSaid,
   }

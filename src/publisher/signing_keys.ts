@@ -5,10 +5,10 @@ import { ConfigError } from '../kernel/config_error.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { UnreadableSecret } from '../kernel/crypto/unreadable_secret.ts'
 
-/** The message is for the operator: why this process cannot sign records. */
+/** Why this process cannot sign records. The message addresses the operator. */
 export class CannotSign extends Error {
   override readonly name = 'CannotSign'
-  /** An installation without a key is not finished; one that cannot read its key is broken. */
+  /** An installation without a key is unfinished; one that cannot read its key is broken. */
   readonly level: 'warn' | 'error'
   constructor(level: 'warn' | 'error', message: string) {
     super(message)
@@ -18,7 +18,7 @@ export class CannotSign extends Error {
 
 export type SigningKeyRow = { public_key: string; active: boolean; created_at: string }
 
-/** In clear: stored without a secrets key, or before migration 0053. */
+/** `private_key` is plaintext: stored without a secrets key, or before migration 0053. */
 type StoredKey = {
   public_key: string
   private_key: string | null
@@ -27,7 +27,7 @@ type StoredKey = {
 }
 const storedColumns = sql`public_key, private_key, sealed_private_key, secrets_key_id`
 
-/** A sealed private key opens beside its own public key only. */
+/** Binds a sealed private key to its own public key. */
 const contextOf = (publicKey: string): string => `signing_keys ${publicKey}`
 
 /** Throws UnreadableSecret. */
@@ -39,7 +39,7 @@ function openPrivateKey(row: StoredKey, box: SecretsBox | undefined): string {
   return box.open({ keyId, sealed }, contextOf(public_key))
 }
 
-/** The key that records are signed with. Throws CannotSign. */
+/** The active signing key. Throws CannotSign. */
 export async function activeSigner(db: Db, box: SecretsBox | undefined): Promise<Signer> {
   const row = await maybeOne<StoredKey>(db, sql`select ${storedColumns} from signing_keys where active`)
   if (!row) throw new CannotSign('warn', "no signing key. Run 'gatehouse signing-keys add'")
@@ -54,7 +54,7 @@ export async function activeSigner(db: Db, box: SecretsBox | undefined): Promise
   }
 }
 
-/** Every key that records in the bucket may be signed with. */
+/** Every key that may have signed records in the bucket. */
 export async function trustedSigningKeys(db: Db): Promise<TrustedKeys> {
   const rows = await many<{ public_key: string }>(db, sql`select public_key from signing_keys`)
   return trustedKeys(rows.map(({ public_key }) => public_key))
@@ -63,9 +63,12 @@ export async function trustedSigningKeys(db: Db): Promise<TrustedKeys> {
 export const listSigningKeys = (db: Db) =>
   many<SigningKeyRow>(db, sql`select public_key, active, created_at from signing_keys order by created_at`)
 
-/** A new key, not used until it is activated: every node must trust it first. The first one is active at once. */
+/**
+ * Adds a key, which is not used until it is activated: every node must trust it first. The first key is active
+ * immediately.
+ */
 export async function addSigningKey(db: Db, box: SecretsBox | undefined): Promise<SigningKeyRow> {
-  // It would be in clear beside them.
+  // Without the box, the new key would be stored in clear beside encrypted ones.
   if (!box && (await countSigningKeysBySecretsKey(db)).length > 0)
     throw new ConfigError('signing keys are encrypted here, so set GATEHOUSE_SECRETS_KEY_FILE as for gatehouse serve')
   const { publicKey, privateKey } = newSigningKey()
@@ -80,7 +83,7 @@ export async function addSigningKey(db: Db, box: SecretsBox | undefined): Promis
   )
 }
 
-/** Resolves to false when there is no such key. */
+/** Resolves to false if there is no such key. */
 export async function activateSigningKey(tx: Db, publicKey: string): Promise<boolean> {
   await run(tx, sql`update signing_keys set active = false where active and public_key <> ${publicKey}`)
   return (
@@ -91,7 +94,7 @@ export async function activateSigningKey(tx: Db, publicKey: string): Promise<boo
   )
 }
 
-/** How many signing keys each key of the operator encrypts. */
+/** Number of signing keys that each of the operator's keys encrypts. */
 export const countSigningKeysBySecretsKey = (db: Db) =>
   many<{ secrets_key_id: string; count: number }>(
     db,
@@ -103,7 +106,7 @@ export const countSigningKeysBySecretsKey = (db: Db) =>
 export const countClearSigningKeys = async (db: Db): Promise<number> =>
   (await one<{ count: number }>(db, sql`select count(*) from signing_keys where private_key is not null`)).count
 
-/** Encrypts those in clear and those of other keys with the current key. There are few, so all at once. */
+/** Encrypts plaintext keys and those of other operator keys with the current one. All at once, because there are few. */
 export async function resealSigningKeys(tx: Db, box: SecretsBox) {
   const rows = await many<StoredKey>(
     tx,

@@ -2,7 +2,7 @@ import type { NatsConnection } from '@nats-io/transport-node'
 import { wakeSubject } from '../distribution/channels.ts'
 import { type Timing, wait } from '../kernel/timing.ts'
 
-/** Ends a wait early when a process has committed a change, of any cell. */
+/** Ends a wait early when any process has committed a change of any cell. */
 export function createWake(nats: Pick<NatsConnection, 'subscribe'>, timing: Timing) {
   let pending = false
   let ring = () => {}

@@ -7,8 +7,8 @@ import type { LockedDatabase, Reasons } from './database.ts'
 type Show = (count: number, reason: string | undefined) => void
 
 /**
- * Records that exist and cannot be sent. They are in the database before nodes hear of a later generation, so that every
- * process knows that a node which has applied that generation still lacks them.
+ * Records that exist but cannot be sent. They are stored before nodes learn of a later generation, so that every process
+ * knows that a node at that generation still lacks them.
  */
 export async function openWithheld(database: Pick<LockedDatabase, 'withheld' | 'noteWithheld'>, show: Show) {
   const stored = new Map(await database.withheld())
@@ -23,7 +23,7 @@ export async function openWithheld(database: Pick<LockedDatabase, 'withheld' | '
   showAll()
 
   return {
-    /** Call it before nodes learn of these changes. `withheld` are those of them that cannot be sent. */
+    /** Call it before nodes learn of these changes. `withheld` has those that cannot be sent. */
     async note(changed: readonly OutboxRow[], withheld: Reasons): Promise<void> {
       const sent = changed.map(({ key }) => key).filter((key) => stored.has(key) && !withheld.has(key))
       if (sent.length === 0 && withheld.size === 0) return
@@ -33,7 +33,9 @@ export async function openWithheld(database: Pick<LockedDatabase, 'withheld' | '
       for (const [key, reason] of withheld) stored.set(key, reason)
       showAll()
     },
-    /** The result of a comparison of all records: what it could not compile, and what it held back as missing. */
+    /**
+     * Stores the result of a full comparison: records that it could not compile, and those that it held back as missing.
+     */
     noteComparison(withheld: Reasons, ...heldBack: Parameters<Show>): void {
       compared = withheld
       missing = heldBack

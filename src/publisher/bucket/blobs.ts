@@ -2,12 +2,12 @@ import { blobName } from '../../distribution/pieces.ts'
 import { inParallel } from '../../kernel/flow/in_parallel.ts'
 import type { Bucket, Streams } from './bucket_server.ts'
 
-/** The pieces of large policies in NATS, by their hash. */
+/** Pieces of large policies in NATS, by their hash. */
 export type Blobs = {
   putBlobs: (pieces: readonly Buffer[]) => Promise<void>
-  /** Asks which pieces are there, instead of remembering what once was. */
+  /** Rereads which pieces NATS has, instead of trusting an earlier list. */
   refreshBlobs: () => Promise<void>
-  /** Call it once all policies have been put. Deletes the pieces that none of them used in this pass or the one before. */
+  /** Call it once all policies have been put. Deletes pieces that no policy used in this pass or the previous one. */
   sweepBlobs: () => Promise<number>
 }
 
@@ -15,7 +15,7 @@ export function createBlobs(bucket: string, blobs: Bucket, streams: Streams): Bl
   const known = new Set<string>()
   let used = new Set<string>()
   let usedBefore: Set<string> | undefined
-  /** A piece that is needed again during its deletion must be put after the deletion. */
+  /** A piece that is needed again while it is deleted must be put after the deletion. */
   const leaving = new Map<string, Promise<unknown>>()
 
   function remove(name: string): Promise<unknown> {
@@ -35,7 +35,7 @@ export function createBlobs(bucket: string, blobs: Bucket, streams: Streams): Bl
         if ((await blobs.get(name)) === null) await blobs.put(name, piece)
         known.add(name)
       })
-      // Only a memory of what need not be asked again.
+      // Only a cache, so forgetting costs a query.
       if (known.size > 100_000) known.clear()
     },
     async refreshBlobs() {

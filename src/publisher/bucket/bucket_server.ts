@@ -3,37 +3,37 @@ import { Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 
 /**
- * How many entries may be on their way: they are parsed as they arrive. Without a limit, the server sends all at once, and
- * Node reads two megabytes from a connection before it turns to another one.
+ * Limits the entries in flight, which are parsed as they arrive. Without a limit, the server sends all at once, and Node
+ * reads two megabytes from a connection before it serves another one.
  */
 const entriesAtOnce = 400
 
-/** What the publisher does with a bucket. */
+/** The operations that the publisher needs on a bucket. */
 export type Bucket = {
   get: (key: string) => Promise<{ revision: number; string: () => string } | null>
   put: (key: string, value: string | Uint8Array, options?: { previousSeq: number }) => Promise<number>
   keys: () => Promise<AsyncIterable<string>>
-  /** Everything in it. More is asked for only once most of what came was taken. */
+  /** All entries. Requests more only once most of the previous ones were consumed. */
   entries: () => AsyncIterable<{ key: string; string: () => string }>
 }
 export type StreamFacts = { created: string; state: { last_seq: number } }
-/** What it does with the stream behind one. */
+/** The operations that the publisher needs on the streams of buckets. */
 export type Streams = {
   info: (stream: string) => Promise<StreamFacts>
   purge: (stream: string, options: { filter: string }) => Promise<unknown>
   delete: (stream: string) => Promise<boolean>
-  /** As the leader has it. */
+  /** Asks the leader. */
   getMessage: (stream: string, query: { last_by_subj: string }) => Promise<{ seq: number; data: Uint8Array } | null>
 }
 
-/** The part of NATS that keeps buckets. Passed in, so that a simulation can be it. */
+/** The bucket part of NATS, passed in so that tests can simulate it. */
 export type BucketServer = {
-  /** Opens the bucket, or makes it. */
+  /** Opens the bucket, and creates it if necessary. */
   open: (name: string) => Promise<Bucket>
   streams: () => Promise<Streams>
 }
 
-/** The real one. */
+/** Uses a real NATS server. */
 export function bucketServer(nats: NatsConnection, replicas: number): BucketServer {
   const kvm = new Kvm(jetstream(nats))
   return {

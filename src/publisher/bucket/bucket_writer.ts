@@ -2,14 +2,14 @@ import type { Batch } from '../../distribution/channels.ts'
 import { type Timing, wait } from '../../kernel/timing.ts'
 import type { NatsSink } from './nats_sink.ts'
 
-/** A node whose NATS server died has missed messages, and the bucket may not have them yet. */
+/** A node whose NATS server died may have missed messages that the bucket does not have yet. */
 const repeatEveryMs = 1_000
 const maxRepeats = 3
-/** An election takes seconds. After a minute it is something else, and the publisher starts over from its cursor. */
+/** An election takes seconds. After a minute the cause is another, and the publisher restarts from its cursor. */
 const giveUpAfterMs = 60_000
 const retryAfterMs = 100
 
-/** Puts batches into the bucket one after another, and moves the cursor after each. */
+/** Writes batches into the bucket one by one, and advances the cursor after each. */
 export function createBucketWriter(
   natsSink: Pick<NatsSink, 'keep' | 'announce'>,
   timing: Timing,

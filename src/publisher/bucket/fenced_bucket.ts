@@ -4,20 +4,20 @@ import { isPosition } from '../../distribution/validate.ts'
 import type { Bucket } from './bucket_server.ts'
 
 export type FencedBucket = {
-  /** `newer`: the bucket has a later entry under this key already, which stays. */
+  /** `newer`: the bucket already has a later entry under this key, and keeps it. */
   put: (key: string, envelope: string) => Promise<{ revision: number; outcome: 'written' | 'newer' }>
-  /** Notes which entry is there now. If it is another one later, a publisher may have written it after us. */
+  /** Remembers the current entry. If it changes later, another publisher may have written it. */
   expect: (key: string) => Promise<void>
 }
 
 export type FenceOptions = {
-  /** The keys of our own entries: anything else in the bucket was written by someone else. */
+  /** The keys that sign our entries. Without a valid signature, an entry is not ours. */
   loadTrustedKeys?: () => Promise<TrustedKeys>
-  /** Rejects when another publisher may have taken over. */
+  /** Rejects if another publisher may have taken over. */
   confirmLock?: () => Promise<unknown>
 }
 
-/** Which revision is in the bucket, and whether it must not be replaced. */
+/** The revision in the bucket, and whether its entry is newer and must stay. */
 type Comparison = { revision: number; isNewer?: boolean }
 
 /** A forgotten revision costs a read. */
@@ -25,14 +25,14 @@ const maxRevisions = 100_000
 const maxAttempts = 20
 
 /**
- * Writes entries so that an older one never replaces a newer one, however long the process stood still between two steps:
- * NATS accepts a write only while the entry is still the one whose generation was compared. Nodes take nothing that is
- * older than what they have, but a new node would serve the older state until the next comparison. That is still so after
- * NATS has lost data, because it gives revisions a second time: a late write may then meet the number that it expects.
+ * Writes entries so that an older one never replaces a newer one, however long the process was paused in between: NATS
+ * accepts a write only if the entry is still the one whose generation was compared. Nodes reject anything older than
+ * what they have, but a new node would serve the older state until the next comparison. That can still happen after NATS
+ * has lost data, because it then assigns revisions a second time: a late write may meet the revision that it expects.
  *
- * Two entries of one generation may differ, such as a progress before and after a comparison: when another publisher may
- * have written the one that is there, only the holder of the lock replaces it. The lock is confirmed after the entry was
- * read, so that anything that a successor writes is later than that, and makes this write fail.
+ * Two entries of one generation may differ, such as a progress before and after a comparison. If another publisher may
+ * have written the existing one, only the holder of the lock replaces it. The lock is confirmed after the read, so
+ * anything that a successor writes comes later and makes this write fail.
  */
 export function createFencedBucket(
   kv: Pick<Bucket, 'get' | 'put'>,
@@ -69,7 +69,7 @@ export function createFencedBucket(
           return { revision: next, outcome: 'written' }
         } catch (error) {
           written.delete(key)
-          // More than one attempt even without another publisher: a replica that answers reads may be behind.
+          // Retries even without another publisher, because the replica that answers reads may lag.
           if (!isWrongRevision(error) || attempt === maxAttempts) throw error
         }
       }
@@ -87,7 +87,7 @@ const wrongRevisions: readonly number[] = [
 const isWrongRevision = (error: unknown): boolean =>
   error instanceof JetStreamApiError && wrongRevisions.includes(error.code)
 
-/** The generation of a record, or the one that a progress entry has reached. -1 for what cannot be read. */
+/** The generation of a record, or the one that a progress entry has reached; -1 if unreadable. */
 function positionOf(envelope: string): number {
   try {
     const { generation, settled } = JSON.parse(JSON.parse(envelope).payload)

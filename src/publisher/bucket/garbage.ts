@@ -4,15 +4,18 @@ import type { NatsSink } from './nats_sink.ts'
 
 type Left = ReadonlyMap<string, { signedBy: string; value: string | null } | undefined>
 
-/** Claims to be signed with one of our keys, and is not. Another database has other keys: they say nothing. */
+/**
+ * True if the entry claims one of our keys but lacks a valid signature. An entry of another database has other keys, and
+ * says nothing.
+ */
 export async function isForged(natsSink: NatsSink, key: string, keys: TrustedKeys): Promise<boolean> {
   const text = await natsSink.textOf(key)
   return text !== undefined && sealFault(text, keys) === 'forged'
 }
 
 /**
- * Removes unneeded entries that the control plane did not write, and resolves to their keys. Nodes refuse them, so no
- * tombstone is needed.
+ * Removes unneeded entries that the control plane did not write, and resolves to their keys. Nodes refuse such entries,
+ * so no tombstone is needed.
  */
 export async function removeGarbage(natsSink: NatsSink, left: Left, keys: TrustedKeys): Promise<string[]> {
   const [garbage, claimed]: [string[], string[]] = [[], []]

@@ -1,8 +1,8 @@
 import { createLiveSet } from '../../distribution/live_set.ts'
 
 /**
- * The live records as they are in the bucket once everything sent is stored, for the digest in the signed progress. A
- * comparison of the bucket with the database makes it; from then on each sent record changes it. It is in memory only: a
+ * The live records that the bucket will have once everything sent is stored, for the digest in the signed progress. A
+ * comparison of the bucket with the database builds it; each sent record then updates it. It is in memory only: a
  * process that takes over compares first.
  */
 export function createLiveRecords() {
@@ -21,14 +21,14 @@ export function createLiveRecords() {
   }
 
   return {
-    /** `generation` is undefined for a resource that is gone. */
+    /** `generation` is undefined for a deleted resource. */
     sent(key: string, generation: number | undefined): void {
       put(key, generation)
       sentMeanwhile?.set(key, generation)
     },
     digest: () => set.digest(),
     generations: (): Iterable<[string, number]> => generations,
-    /** Call it before the bucket is read. Records sent until `end` win over what was found. */
+    /** Call it before the bucket is read. Records sent until `end` override what was found. */
     beginComparison(): LiveComparison {
       const found = new Map<string, number>()
       const setOfFound = createLiveSet()
@@ -36,7 +36,7 @@ export function createLiveRecords() {
       sentMeanwhile = sent
       return {
         isSent: (key, generation) => generations.has(key) && generations.get(key) !== generation,
-        // Counted here, a page at a time: at the end, all of them would hold up the process for a third of a second for each 100,000.
+        // Counted per page: doing it all at the end would block the process for a third of a second per 100,000 records.
         found(key, generation) {
           found.set(key, generation)
           setOfFound.add(key, generation)
@@ -54,9 +54,9 @@ export function createLiveRecords() {
 export type LiveRecords = ReturnType<typeof createLiveRecords>
 
 export type LiveComparison = {
-  /** Another generation of it was sent, and the bucket must get that one. */
+  /** Another generation of the record was sent, which the bucket must get. */
   isSent: (key: string, generation: number) => boolean
-  /** It is in the bucket as it should be. */
+  /** The bucket has the correct record. */
   found: (key: string, generation: number) => void
   end: () => void
 }

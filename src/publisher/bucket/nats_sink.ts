@@ -9,44 +9,46 @@ import { type Blobs, createBlobs } from './blobs.ts'
 import type { Bucket, BucketServer, StreamFacts, Streams } from './bucket_server.ts'
 import { createFencedBucket, type FenceOptions } from './fenced_bucket.ts'
 
-/** The two channels: a plain message that arrives in a millisecond, and the bucket that persists. */
+/** Publishes over two channels: a plain message that arrives within a millisecond, and the bucket that persists. */
 export type NatsSink = Blobs & {
   readonly bucket: string
-  /** When the bucket was created: a different time means that its records are gone. */
+  /** When the bucket was created. Another time means that the records of the old one are gone. */
   readonly bucketCreated: string
-  /** What the server accepts as one message, headers included. */
+  /** Maximum size of a message on this server, headers included. */
   maxMessageBytes: () => number
-  /** Never throws. False when it was too large for one message: then it goes through the bucket alone. */
+  /** Never throws. False if the batch is too large for one message, and travels through the bucket alone. */
   announce: (batch: Batch) => boolean
   /**
-   * Resolves to the revision of its last write. `kept` is what an attempt before had put already, and grows: under load,
-   * one of thousands may time out each time.
+   * Resolves to the revision of the batch's last write. `kept` has the keys that an earlier attempt has stored, and
+   * grows: under load, one of thousands may time out each time.
    */
   keep: (batch: Batch, keys: readonly string[], kept?: Set<string>) => Promise<number>
-  /** Everything in the bucket, by key. `read` says what is kept of each: all of a million records would not fit into memory. */
+  /**
+   * Everything in the bucket, by key. `read` reduces each entry, because a million whole records would not fit into
+   * memory.
+   */
   contents: <Kept>(read: (text: string, key: string) => Kept) => Promise<Map<string, Kept>>
-  /** As it stands in the bucket; undefined when it is not there. */
+  /** The entry's text; undefined if there is none. */
   textOf: (key: string) => Promise<string | undefined>
-  /** The same, and a piece of a policy, by the leader: a replica that answers reads may be behind. */
+  /** Like `textOf`, also for policy pieces, but asks the leader: the replica that answers reads may lag. */
   stored: (key: string) => Promise<string | undefined>
   storedBlob: (name: string) => Promise<Buffer | undefined>
-  /** Leaves no trace of these keys, unlike a tombstone, which is a signed record. */
+  /** Deletes these keys without a trace, unlike a tombstone, which is a signed record. */
   remove: (keys: readonly string[]) => Promise<void>
-  /** False when an opened bucket is gone, was replaced or has lost writes: then everything must be sent again. */
+  /** False if a bucket is gone, was replaced or has lost writes. Everything must then be sent again. */
   isIntact: () => Promise<boolean>
-  /** The same, and rejects when NATS does not answer. */
+  /** Like `isIntact`, but rejects if NATS does not answer. */
   confirmIntact: () => Promise<boolean>
 }
 
 type SinkOptions = FenceOptions & {
-  /** The bucket has a newer entry than the one to be put, and keeps it. */
+  /** The bucket has a newer entry than the one to write, and keeps it. */
   onNewer?: (key: string) => void
 }
 
-/** Between two other things of the process: some 2 ms. */
+/** Entries read before other work of the process runs: some 2 ms. */
 const readAtOnce = 100
 
-/** For plain messages. */
 type PlainNats = Pick<NatsConnection, 'publish' | 'info'>
 
 /** Both buckets of a cell, opened or created. */
@@ -72,7 +74,8 @@ export async function openBuckets(
   lastWrite: LastWrite = { created: null, revision: 0 },
 ): Promise<Buckets> {
   const streams = await server.streams()
-  // A new cell may find those of one that had its name. The default cell of an earlier version did not note its own.
+  // A new cell may find the buckets of an earlier cell of its name. The default cell of an earlier version did not
+  // record its own.
   if (lastWrite.created === null && channels.records !== defaultChannels.records) await deleteBuckets(streams, channels)
   let records = await server.open(channels.records)
   if (await deleteIfBehind(streams, channels, await infoOf(streams, channels.records), lastWrite))
@@ -82,7 +85,6 @@ export async function openBuckets(
   return { channels, records, blobs, streams, created: { records: ofRecords.created, blobs: ofBlobs.created } }
 }
 
-/** With all that is in them. */
 export async function deleteBuckets(streams: Streams, { records, blobs }: Channels): Promise<void> {
   for (const bucket of [records, blobs])
     await streams.delete(`KV_${bucket}`).catch((error: unknown) => {
@@ -107,7 +109,7 @@ export async function createNatsSink(
 
   async function put(key: string, value: string): Promise<number> {
     const { revision, outcome } = await fenced.put(key, value)
-    // It had acknowledged another write under this revision.
+    // NATS had acknowledged another write under this revision.
     if (outcome === 'written' && revision <= written) hasLostWrites = true
     if (outcome === 'newer') onNewer(key)
     if (hasLostWrites) throw new Error('NATS has lost writes')
@@ -125,7 +127,7 @@ export async function createNatsSink(
         nats.publish(channels.batches, message)
         return true
       } catch {
-        // Such as a connection that is closed. The bucket has it, or the next publisher sends it.
+        // For example because the connection is closed. The bucket will have it, or the next publisher sends it.
         return false
       }
     },
@@ -159,7 +161,7 @@ export async function createNatsSink(
   }
 
   async function isIntact(): Promise<boolean> {
-    // Read before asking: everything acknowledged by then must be in the answer.
+    // Read before asking: the answer must include everything acknowledged by now.
     const revision = hasLostWrites ? Number.POSITIVE_INFINITY : written
     const [ofRecords, ofBlobs] = await Promise.all([infoOf(streams, channels.records), infoOf(streams, channels.blobs)])
     if (await deleteIfBehind(streams, channels, ofRecords, { created: created.records, revision })) return false
@@ -168,16 +170,16 @@ export async function createNatsSink(
 
   async function storedIn(bucket: string, key: string): Promise<Buffer | undefined> {
     const message = await streams.getMessage(`KV_${bucket}`, { last_by_subj: `$KV.${bucket}.${key}` })
-    // The marker of a key that was deleted has no data.
+    // The marker of a deleted key has no data.
     return message && message.data.length > 0 ? Buffer.from(message.data) : undefined
   }
 }
 
 /**
- * A power failure takes writes that NATS has acknowledged and not synced. Nodes that have read them would miss writes that
- * come under the same revisions. So the bucket is deleted, and nodes read the next one from its beginning. Later writes
- * may have taken the revisions of the lost ones, such as those of a process that was killed before it noticed. But it
- * writes the progress last, so that an earlier one is left.
+ * A power failure loses writes that NATS has acknowledged but not synced. Nodes that have read them would miss later
+ * writes under the same revisions. The bucket is therefore deleted, and nodes read the new one from its beginning. A
+ * process that was killed before it noticed the loss may have reused the revisions. But it writes the progress last, so
+ * the progress found is then an earlier one.
  */
 async function deleteIfBehind(
   streams: Streams,

@@ -6,24 +6,30 @@ import { type Id, isId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { EdgeNodes, ReportListener } from './nodes.ts'
 import type { IsActive } from './reported_hits.ts'
 
-/** What nodes name in what they send. */
+/** Kinds of ids in nodes' messages. */
 const kinds = ['ac', 'ipx', 'edgtcp', 'edghtsrt', 'bkdst'] as const
 type Kind = (typeof kinds)[number]
 type Named = Id<Kind>
 const isNamed = (text: string): text is Named => kinds.some((kind) => isId(kind, text))
 
-/** An account that leaves the cell is believed there for so long: nodes name the same things again and again. */
+/** How long a belief is cached after the account has left the cell: nodes name the same ids over and over. */
 const believedForMs = 10_000
 const maxBelieved = 100_000
-/** Reports of a node that wait for the database. Further ones are not answered, and what they count is sent again. */
+/**
+ * Limits the reports of a node that wait for the database. Further ones get no answer, so the node sends their counts
+ * again.
+ */
 const maxWaiting = 16
 
-/** Those of accounts that are not placed in the cell. What does not exist is left out when it is written. */
+/**
+ * Finds the ids of accounts that are not placed in the cell. Ids that do not exist are dropped when the counts are
+ * written.
+ */
 export type FindOthers = (cell: string, named: readonly string[]) => Promise<ReadonlySet<string>>
 
 /**
- * Tells which of what a node names belongs to accounts that are not placed in its cell. The node may be stolen: it is not
- * believed about what it does not serve.
+ * Finds which ids in a node's message belong to accounts outside its cell. A stolen node must not be believed about
+ * accounts that it does not serve.
  */
 export function createFindOthers(db: Db, clock: Clock): FindOthers {
   const believed = new Map<string, number>()
@@ -63,8 +69,8 @@ async function readPlaced(db: Db, cell: string, ids: readonly Named[]): Promise<
 type Parts = { findOthers: FindOthers; isActive: IsActive; onDropped: (node: string, parts: number) => void }
 
 /**
- * The reports of the cells in which this process publishes, without what they say of accounts of other cells. Those of one
- * node stay in order. While the database does not answer, nothing is passed on.
+ * The reports of the cells in which this process publishes, without the parts about accounts of other cells. Reports of
+ * one node stay in order. Passes nothing on while the database does not answer.
  */
 export function believedReports(
   nodes: Pick<EdgeNodes, 'onReport'>,

@@ -10,8 +10,9 @@ import { withheldAt } from '../withheld.ts'
 import { type EdgeNodes, hasApplied } from './nodes.ts'
 
 /**
- * Nodes go on to later generations without a record that was withheld from them. Asked after their reports, because the
- * publisher writes it down first. If the database does not answer, no node counts as having applied the change.
+ * A node advances to later generations without a record that was withheld from it. The query runs after the nodes'
+ * reports, because the publisher records it before sending. If the database does not answer, no node counts as having
+ * applied the change.
  */
 async function withoutWithheld(db: DbPool, generation: number, status: NodeStatus): Promise<ChangeStatus> {
   const withheld = await withheldAt(db, generation).catch(() => undefined)
@@ -23,19 +24,18 @@ const namesOfCells = async (db: DbPool, accountId: Uuid): Promise<Set<string>> =
   new Set((await cellsOf(db, accountId)).map(({ name }) => name))
 
 const lookAgainMs = 1_000
-/** Requests of one account that wait for the end of rollouts. Each of them asks the database. */
+/** Limits the requests of an account that wait for rollouts, because each of them polls the database. */
 const waitAtOnce = 10
 
 type Released = {
   cell: string
-  /** The last wave that has the change: those of a node and of the cell. */
   reached: number
-  /** Under which generation the last of these waves got it. */
+  /** The generation under which the last of these waves received the change. */
   generation: number
   isHalted: boolean
 }
 
-/** How far a change is in each cell of the account. Not in it: no publisher has looked at the change yet. */
+/** The progress of a change in each cell of the account. A cell is missing until its publisher has seen the change. */
 const progressOf = (db: DbPool, accountId: Uuid, generation: number): Promise<Released[]> =>
   many<Released>(
     db,
@@ -93,7 +93,9 @@ function waitingForAll(db: DbPool, nodes: EdgeNodes) {
   }
 }
 
-/** Which nodes of the account's cells apply a change, in their own words and without what was withheld from them. */
+/**
+ * Which nodes of the account's cells have applied a change, by their own reports and except what was withheld from them.
+ */
 export const changeStatus = (db: DbPool, nodes: EdgeNodes) => ({
   ...waitingForAll(db, nodes),
   async status(generation: number, accountId: Uuid) {

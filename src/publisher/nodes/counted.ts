@@ -9,9 +9,9 @@ import { type Cell, isPlaced } from '../../operations/placement.ts'
 import { type Compiler, ids, unavailable } from '../records/changed.ts'
 
 /**
- * How many nodes of the cell may serve requests. One that is silent may have lost the control plane alone, so it counts until
- * it is revoked, or has been silent for an hour, the longest window, while others were not. One that has joined counts before
- * it has reported.
+ * The number of nodes in the cell that may serve requests. A silent node may have lost only the control plane. It
+ * therefore counts until it is revoked, or has been silent for an hour, the longest window, while others were not. A
+ * joined node counts before its first report.
  */
 const nodesOf = (cell: Cell) => sql`
   select least(${maxCountedNodes}, greatest(1, count(*)))::int as nodes from (
@@ -24,7 +24,7 @@ const nodesOf = (cell: Cell) => sql`
     select f.name from fleet_nodes f
     where f.cell_id = ${cell.id} and f.revoked_at is null and f.joined_at > now() - interval '1 hour') counted`
 
-/** Resolves to whether nodes have to be told of another number. */
+/** Resolves to whether the number has changed, so that nodes have to learn it. */
 export async function countNodes(db: DbPool, cell: Cell): Promise<boolean> {
   const isOther = await maybeOne(
     db,
@@ -34,9 +34,9 @@ export async function countNodes(db: DbPool, cell: Cell): Promise<boolean> {
   return isOther !== undefined && (await transaction(db, (tx) => recountNodes(tx, cell)))
 }
 
-/** In the transaction in which a node joins: the others know of it before it gets its first request. */
+/** Runs in the transaction in which a node joins, so that the other nodes know of it before its first request. */
 export async function recountNodes(tx: Db, cell: Cell): Promise<boolean> {
-  // In turn, and counted after that: a count from before a node joined must not follow it.
+  // Serialized before the count: an earlier count must not overwrite the one that includes a new node.
   await later(tx, sql`select from cells where id = ${cell.id} for no key update`)
   const { nodes } = await one<{ nodes: number }>(tx, nodesOf(cell))
   const changed = await maybeOne(

@@ -12,11 +12,11 @@ import {
 } from '../../resources/backends/health_store.ts'
 
 /**
- * States kept of one node between two writes: as many as a node sends. A node may be stolen: with this and the time after
- * which states are no longer known, the table stays bounded.
+ * Maximum states kept of one node between two writes; a node sends no more. A node may be stolen: this limit, and the
+ * expiry of states, keep the table bounded.
  */
 const maxPending = 500
-/** What is not reported any more is not shown either way. */
+/** Expired states are hidden anyway, so deletion can wait. */
 const deleteEveryMs = 10_000
 
 type Pending = {
@@ -27,7 +27,7 @@ type Pending = {
   addresses: Map<string, number>
 }
 
-/** Brings what nodes report about upstreams into the database, the latest state of each address. */
+/** Writes the latest reported state of each upstream address to the database. */
 export function createHealthBuffer(db: Db, onDropped: (states: number) => void) {
   const nodes = new Map<string, Pending>()
   let deletedAt = 0
@@ -59,7 +59,7 @@ export function createHealthBuffer(db: Db, onDropped: (states: number) => void) 
 
   return {
     add,
-    /** Call it every two seconds or so. What cannot be written now is reported again by the nodes. */
+    /** Call it about every two seconds. Nodes repeat their reports, so a failed write is only delayed. */
     async flush(now: number): Promise<void> {
       const rows: ReportedHealth[] = []
       for (const [node, pending] of nodes) {

@@ -11,8 +11,8 @@ import { type Cell, defaultCell, isPlaced } from '../../operations/placement.ts'
 import { type Compiler, ids } from '../records/changed.ts'
 
 /**
- * `first`: the first key that a node reports is accepted, and every other waits for the operator. `approved`: all of them
- * wait. NATS lets a node report under its own name only, but the operator of NATS could invent a node.
+ * `first`: the first key that a node reports is accepted, and every other key waits for the operator. `approved`: all
+ * keys wait. NATS lets a node report only under its own name, but the operator of NATS could invent a node.
  */
 export type NodeKeyTrust = 'first' | 'approved'
 
@@ -25,12 +25,12 @@ type NodeKeyRow = {
   cell_id: number
 }
 
-/** Stands for an account in the outbox rows of records about nodes, which belong to no account. */
+/** Account of outbox rows about nodes, which belong to no account. */
 export const systemAccountId = firstUuidOf(0)
 
 /**
- * The key of a cell. It changes with the operator's key and when a node of the cell is revoked: then every record of a
- * certificate is encrypted again.
+ * The delivery key of a cell. It changes with the operator's key and when a node of the cell is revoked; every
+ * certificate record is then encrypted again.
  */
 export async function currentDeliveryKey(db: Db, cell: Cell, box: SecretsBox): Promise<DeliveryKey> {
   const { epoch } = await one<{ epoch: number }>(db, sql`select epoch from delivery_key where cell_id = ${cell.id}`)
@@ -45,7 +45,10 @@ function deliveryKeyOf(box: SecretsBox, { id, name }: Cell, epoch: number): Deli
 const recipientKey = (id: Uuid): RecordKey => `recipient.${toId('enk', id)}`
 const certificateKey = (id: Uuid): RecordKey => `certificate.${toId('cert', id)}`
 
-/** Remembers keys that nodes report, and accepts the first of each node if it may. Resolves to those that wait. */
+/**
+ * Stores keys that nodes report, and accepts the first one of each node if `trust` allows that. Resolves to the nodes
+ * whose keys wait.
+ */
 export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], trust: NodeKeyTrust): Promise<string[]> {
   const [rows, joined] = [await listNodeKeys(pool), await listJoinedKeys(pool)]
   const waiting: string[] = []
@@ -56,7 +59,7 @@ export async function noteNodeKeys(pool: DbPool, nodes: readonly EdgeNode[], tru
     if (own.some(({ node_key, revoked }) => revoked && node_key === nodeKey)) continue
     const [accepted, other] = [true, false].map((is) => rows.find((row) => row.node === node && row.accepted === is))
     if (accepted?.public_key === nodeKey || other?.public_key === nodeKey) continue
-    // The key of a node that joins is accepted when it joins, and no other for its name. A key that was revoked is waiting.
+    // A joining node's key is accepted at the join, and no other for its name. A revoked key waits.
     const isTrusted = trust === 'first' && !accepted && !other && own.length === 0
     if (!isTrusted) waiting.push(node)
     await run(
@@ -85,7 +88,7 @@ export const listNodeKeys = (db: Db) =>
     sql`select node, accepted, id, public_key, first_seen_at, cell_id from edge_node_keys order by node, accepted desc`,
   )
 
-/** Encrypts the delivery key of the cell to each of its accepted nodes that does not have it yet. */
+/** Encrypts the cell's delivery key to each accepted node that lacks it. */
 export async function sealForNewNodes(pool: DbPool, cell: Cell, box: SecretsBox): Promise<number> {
   const key = await currentDeliveryKey(pool, cell, box)
   const rows = await many<{ id: Uuid; public_key: string }>(
@@ -109,8 +112,8 @@ const seal = (tx: Db, key: DeliveryKey, id: Uuid, publicKey: string): Promise<vo
   )
 
 /**
- * After a node was revoked: the others of its cell get a new delivery key, and every private key encrypted with it. All under
- * one generation, so that no node has the new records without the key, or the key without the records.
+ * After a revocation, the other nodes of the cell get a new delivery key, and every private key encrypted with it. All
+ * of it has one generation, so that no node has the new records without the key, or the key without the records.
  */
 export async function replaceDeliveryKey(tx: Db, cell: Cell, box: SecretsBox): Promise<void> {
   const { epoch } = await one<{ epoch: number }>(
@@ -133,8 +136,8 @@ export async function replaceDeliveryKey(tx: Db, cell: Cell, box: SecretsBox): P
 }
 
 /**
- * Another key that was accepted for the node may be in other hands, so its cell gets a new delivery key. Resolves to false
- * when no key with this fingerprint waits for the node.
+ * An earlier accepted key of the node may be in other hands, so the cell gets a new delivery key. Resolves to false if
+ * no key with this fingerprint waits for the node.
  */
 export async function acceptNodeKey(tx: Db, node: string, fingerprint: string, box: SecretsBox): Promise<boolean> {
   const waiting = (await listNodeKeys(tx)).find(
@@ -148,8 +151,8 @@ export async function acceptNodeKey(tx: Db, node: string, fingerprint: string, b
 }
 
 /**
- * It waits for the operator from now on: the node may go on reporting it, and the first key of a node can be accepted without
- * them. Its cell gets a new delivery key. Resolves to false when none was accepted.
+ * The key waits for the operator from now on. The node may continue to report it, and a node's first key could otherwise
+ * be accepted without approval. Its cell gets a new delivery key. Resolves to false if no key was accepted.
  */
 export async function revokeNodeKey(tx: Db, node: string, box: SecretsBox): Promise<boolean> {
   const revoked = await removeNodeKey(tx, node)
@@ -165,7 +168,7 @@ export async function revokeNodeKey(tx: Db, node: string, box: SecretsBox): Prom
   return true
 }
 
-/** The accepted one: from the next record on the node gets nothing that it could decrypt with it. */
+/** Removes the accepted key: from the next record on, the node gets nothing that this key could decrypt. */
 export async function removeNodeKey(tx: Db, node: string): Promise<{ publicKey: string; cell: Cell } | undefined> {
   const gone = await maybeOne<{ id: Uuid; public_key: string; cell_id: number; cell: string }>(
     tx,
@@ -180,7 +183,7 @@ export async function removeNodeKey(tx: Db, node: string): Promise<{ publicKey: 
   return { publicKey: gone.public_key, cell }
 }
 
-/** A node that joins shows its key together with a token of the operator, so nothing has to wait for approval. */
+/** A joining node presents its key together with a token of the operator, so it needs no approval. */
 export async function joinNodeKey(tx: Db, cell: Cell, node: string, publicKey: string): Promise<void> {
   await removeNodeKey(tx, node)
   await run(tx, sql`delete from edge_node_keys where node = ${node}`)

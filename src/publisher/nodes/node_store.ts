@@ -16,7 +16,7 @@ type EdgeNodeRow = {
   last_seen_at: string
 }
 
-/** Lets a control plane that has just started list nodes that have not reported to it yet. */
+/** Lets a control plane that has just started list nodes which have not reported to it yet. */
 export async function loadNodes(db: Db): Promise<EdgeNode[]> {
   const rows = await many<EdgeNodeRow>(
     db,
@@ -37,7 +37,7 @@ export async function loadNodes(db: Db): Promise<EdgeNode[]> {
   }))
 }
 
-/** A node that cannot be written is left out, so that it does not keep the others from being saved. */
+/** Skips a node that cannot be written, so that the others are saved. */
 export const saveNodes = (
   db: Db,
   nodes: readonly EdgeNode[],
@@ -65,7 +65,7 @@ const writeNodes = (db: Db, nodes: readonly EdgeNode[]): Promise<void> =>
 
 const dayMs = 24 * 60 * 60 * 1_000
 
-/** Forgets nodes that were silent for long, and changes that have long been sent. */
+/** Forgets nodes that were silent for long, and old changes that were sent. */
 export async function forgetOld(db: Db, now: number): Promise<void> {
   await run(db, sql`delete from edge_nodes where last_seen_at < ${rfc3339(now - 7 * dayMs)}`)
   const { cursor } = await one<{ cursor: number }>(

@@ -4,36 +4,35 @@ import { readReport } from '../../distribution/report.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { EdgeNode, NodeStatus } from '../../kernel/edge/edge_nodes.ts'
 
-/** Reports come every second or two. A node that was silent for longer is not waited for. */
+/** Nodes report every second or two. Waits do not include a node that was silent for longer. */
 export const liveForMs = 10_000
-/** How often a waiting request looks whether the nodes that it waits for are still alive. */
+/** How often a waiting request checks whether the nodes that it waits for are still alive. */
 const lookForDeadMs = 1_000
-/** Requests that waited for the same change end together. How nodes are, they read once. */
+/** Requests that waited for the same change end together, and share one list of nodes. */
 const listedForMs = 10
-/** Dead nodes are shown for a while, so that one sees that they are. */
+/** Dead nodes stay listed for a while, so that users see them. */
 const rememberedForMs = 24 * 60 * 60 * 1_000
 
-/** `answer`: for the node, that it has arrived. */
+/** `answer` confirms to the node that the report has arrived. */
 export type ReportListener = (report: Report, cell: string, answer: (text: string) => void) => void
 
 export type CellNames = ReadonlySet<string>
 
-/** What every process knows of the edge nodes, from their own reports. */
+/** The edge nodes as every process knows them, from the nodes' own reports. */
 export type EdgeNodes = {
   all: () => readonly EdgeNode[]
-  /** Who has applied a generation, of the nodes of these cells that are alive. */
+  /** Which live nodes of these cells have applied a generation. */
   status: (generation: number, cells: CellNames) => NodeStatus
-  /** Resolves when every live node of these cells has applied it, or when the time is over. */
+  /** Resolves once every live node of these cells has applied the generation, or after the timeout. */
   waitFor: (generation: number, cells: CellNames, timeoutMs: number) => Promise<NodeStatus>
   onReport: (listener: ReportListener) => void
   remember: (nodes: readonly EdgeNode[]) => void
-  /** Nodes that get changes later than others: whether they have applied one says nothing of it. */
+  /** Nodes that get changes later than others, and therefore do not count for the status of a change. */
   setLater: (names: ReadonlySet<string>) => void
-  /** From then on reports come in. */
   listen: (nats: NatsConnection) => void
 }
 
-/** The nodes by name, in the order of their names. */
+/** The nodes, sorted by name. */
 function createRegister(clock: Clock) {
   let nodes = new Map<string, KnownNode>()
   let isInOrder = true
@@ -58,7 +57,7 @@ function createRegister(clock: Clock) {
   return { nodes: (): ReadonlyMap<string, KnownNode> => nodes, set, all }
 }
 
-/** `onDropped` is called for what a node sent and was not taken in: a whole report, or some of its counts and refusals. */
+/** Calls `onDropped` for rejected input: a whole report, or the number of its dropped counts and refusals. */
 export function watchNodes(clock: Clock, onDropped: (node: string, dropped: 'report' | number) => void): EdgeNodes {
   const { nodes, set, all } = createRegister(clock)
   let later: ReadonlySet<string> = new Set()
@@ -140,7 +139,7 @@ function knownFrom(report: Report, cell: string, before: KnownNode | undefined, 
   return { ...rest, cell, lastSeenAt: now, ...troublesOf(before, report, now) }
 }
 
-/** Counts begin again with the agent. Those of a node that we have just heard of first may be of any time. */
+/** Counters restart with the agent. Those of a node seen for the first time may be of any age. */
 function troublesOf(
   before: KnownNode | undefined,
   { startedAt, proxyLosses, differences }: Pick<Report, 'startedAt' | 'proxyLosses' | 'differences'>,
@@ -154,14 +153,14 @@ function troublesOf(
 }
 
 type KnownNode = Omit<EdgeNode, 'live'>
-/** A request that waits for nodes: one look-up for each report, because a change makes all of them report at once. */
+/** A request that waits for nodes. It costs one look-up per report, because a change makes all nodes report together. */
 type Waiter = { reported: (node: KnownNode) => void }
 
-/** What a node refused is not in force there, however far it has come otherwise. */
+/** A record that a node refused is not in force there, however far the node has come. */
 export const hasApplied = (node: KnownNode, generation: number): boolean =>
   node.applied >= generation && !mayHaveRefused(node, generation)
 
-/** Where a node cannot list all that it refused, what it does not list counts as refused: unknown is not in force. */
+/** If a node cannot list all its refusals, unlisted generations count as refused: unknown is not in force. */
 function mayHaveRefused({ refusals, refused }: KnownNode, generation: number): boolean {
   if (refusals.some((refusal) => refusal.generation === generation)) return true
   if (!refused || refused.lowest === null) return false

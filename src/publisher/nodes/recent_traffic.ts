@@ -2,7 +2,7 @@ import type { Report } from '../../distribution/channels.ts'
 import type { Clock } from '../../kernel/clock.ts'
 
 const slotMs = 1_000
-/** Counts that arrive later than this are about another time than now. */
+/** Counts that arrive later than this do not describe the present. */
 const lateMs = 90_000
 const keptForMs = 30 * 60_000
 /** Nodes × routes × slots: about 100 MB. */
@@ -10,25 +10,24 @@ const maxKept = 300_000
 
 export type Recent = {
   readonly node: string
-  /** Null for requests for which the edge had no route, and for what a node had no room for. */
+  /** Null for requests without a route, and for counts that a node had no room for. */
   readonly edge: string | null
   readonly route: string | null
-  /** When they arrived. */
   readonly at: number
-  /** In the order of `trafficFigures`, with those of `judgedFigures` behind them. */
+  /** In the order of `trafficFigures`, followed by those of `judgedFigures`. */
   readonly counts: number[]
 }
-/** `counts` by cell and account. */
+/** `counts` is keyed by cell and account. */
 type Slot = { at: number; size: number; counts: Map<string, Map<string, Recent>> }
 
 /**
- * What nodes have counted lately, by node and by route or TCP edge, as soon as it arrives: for decisions about changes that
- * are under way. Only the process that publishes to the cell has it, and only since it does.
+ * Recent counts by node and by route or TCP edge, available on arrival for decisions about rollouts. Only the cell's
+ * publisher process has them, and only since it took over.
  */
 export function createRecentTraffic(clock: Clock, most = maxKept) {
   const slots: Slot[] = []
   const batches = new Map<string, { sender: string; batch: number }>()
-  /** When each node's first report came, by cell and node. */
+  /** Arrival of each node's first report, by cell and node. */
   const since = new Map<string, number>()
   let size = 0
 
@@ -74,10 +73,10 @@ export function createRecentTraffic(clock: Clock, most = maxKept) {
 
   return {
     add,
-    /** What nodes of the cell have counted of the account within the last half hour. What is not there is unknown. */
+    /** Counts of the account by nodes of the cell within the last half hour. A missing count is unknown, not zero. */
     ofAccount: (cell: string, account: string): Recent[] =>
       slots.flatMap(({ counts }) => [...(counts.get(`${cell} ${account}`)?.values() ?? [])]),
-    /** From when on counts of the node come in here. Undefined for one that does not count. */
+    /** The time since which this process receives the node's counts. Undefined if the node does not count. */
     heardSince: (cell: string, node: string): number | undefined => since.get(`${cell} ${node}`),
   }
 }

@@ -12,10 +12,10 @@ import type { EdgeNodes } from './nodes.ts'
 
 export type EdgeBuffers = { hitBuffer: HitBuffer; outcomeBuffer: OutcomeBuffer }
 
-/** Whether this process is the active publisher of the cell. */
+/** True if this process is the active publisher of the cell. */
 export type IsActive = (cell: string) => boolean
 
-/** Only the active publisher of its cell adds up what a node counted, or it would be added once by every process. */
+/** Only the cell's active publisher adds up the counts of a node; otherwise every process would add them. */
 export function takeHits(nodes: Pick<EdgeNodes, 'onReport'>, buffers: EdgeBuffers, isActive: IsActive): void {
   nodes.onReport((report, cell, answer) => {
     if (!isActive(cell)) return
@@ -27,7 +27,7 @@ export function takeHits(nodes: Pick<EdgeNodes, 'onReport'>, buffers: EdgeBuffer
 
 type Parts = { db: DbPool; clock: Clock; log: Pick<Log, 'error'> }
 
-/** Numbered counts are answered when they are in the database. Until then the node sends the same again. */
+/** Answers numbered counts once they are in the database. Until then the node sends them again. */
 export function saveHits(nodes: Pick<EdgeNodes, 'onReport'>, { db, clock, log }: Parts, isActive: IsActive): void {
   const whileNotBusy = (
     kind: string,
@@ -64,7 +64,7 @@ export function saveHits(nodes: Pick<EdgeNodes, 'onReport'>, { db, clock, log }:
   })
 }
 
-/** Bounded by readReport(). What a node names may be deleted by now, or never have been: that is left out when it is written. */
+/** Bounded by readReport(). Ids that are deleted by now, or never existed, are dropped when the counts are written. */
 function countHits(hits: readonly EdgeHit[], into: Pick<HitSums, 'count' | 'countAtEdge'>): void {
   for (const { restriction, target = '', source, outcome, count, lastAt } of hits) {
     const hit = { sourceIp: source, outcome, at: Date.parse(lastAt) }
@@ -74,7 +74,7 @@ function countHits(hits: readonly EdgeHit[], into: Pick<HitSums, 'count' | 'coun
   }
 }
 
-/** Nothing is added up here, so it may come twice. */
+/** Idempotent, because it does not add anything up. */
 function noteAddresses({ node, hits, allowed = [] }: Report, outcomes: Pick<OutcomeBuffer, 'saw'>): void {
   const note = (target = '', ip: string, outcome: 'allowed' | 'refused', lastAt: string) => {
     if (isTarget(target)) outcomes.saw({ targetId: toUuid(target), node, ip, outcome, at: Date.parse(lastAt) })

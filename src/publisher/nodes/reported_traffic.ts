@@ -9,8 +9,8 @@ import { createRecentTraffic, type RecentTraffic } from './recent_traffic.ts'
 type Parts = { clock: Clock; log: Pick<Log, 'error'> }
 
 /**
- * Takes in what nodes count of traffic, once they are believed about it. Answered when it is in the database. Until then the
- * node sends the same again.
+ * Receives traffic counts of nodes, after the filter for accounts of other cells. Answers once they are in the database;
+ * until then the node sends them again.
  */
 export function takeTraffic(db: DbPool, nodes: Pick<EdgeNodes, 'onReport'>, { clock, log }: Parts): RecentTraffic {
   const recent = createRecentTraffic(clock)

@@ -7,7 +7,7 @@ import { Crowded, createGate } from '../../kernel/flow/gate.ts'
 import { type Kept, keepRequests } from '../../resources/requests/keep.ts'
 import type { FindOthers } from './believed.ts'
 
-/** NATS gives each batch to one of the processes that ask under this name. */
+/** Queue group: NATS gives each batch to one of its processes. */
 const queue = 'gatehouse'
 
 type Parts = {
@@ -16,14 +16,15 @@ type Parts = {
   readonly clock: Clock
   readonly retentionMs: number
   readonly quotaPerHour: number
-  /** `refused`: parts of a batch that were out of bounds, or the whole of it. */
+  /** `refused`: parts of a batch that were out of bounds, or all of it. */
   readonly onTaken: (node: string, taken: Kept & { refused: number }) => void
   readonly onError: (error: unknown) => void
 }
 
 /**
- * Takes in what nodes have kept, in any process. A batch that is not answered comes again: while the database is away, and
- * while there are too many at once. Two at a time, one of each node, so that nodes that flood leave connections to others.
+ * Receives the requests that nodes have kept, in any process. A node sends an unanswered batch again: while the database
+ * is down, and while too many arrive. Handles two batches at a time, one per node, so that flooding nodes leave
+ * connections to others.
  */
 export function takeInRequests(
   nats: NatsConnection,

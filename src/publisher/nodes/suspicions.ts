@@ -4,7 +4,7 @@ import type { EdgeNodes } from './nodes.ts'
 
 const maxWaiting = 100
 
-/** Keys under which nodes of the cell found an unsigned entry, or none: for the publisher to compare the bucket. */
+/** Keys whose bucket entry nodes of the cell found missing or unsigned, for the publisher to compare. */
 export function watchSuspicions({ onReport }: Pick<EdgeNodes, 'onReport'>, cell: string) {
   const reported = new Map<string, Set<string>>()
   const waiting = new Set<string>()

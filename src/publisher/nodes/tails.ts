@@ -6,19 +6,19 @@ import { matcherOf, readTail, renewWatchesMs, type Watch, type Watches } from '.
 
 export type Watcher = {
   onRequest: (request: EdgeRequest) => void
-  /** A node has seen more than it tells about. */
+  /** A node has seen more requests than it sends. */
   onDropped: (count: number) => void
 }
 type Watched = Watcher & { watch: Watch; cells: readonly string[]; matches: (request: EdgeRequest) => boolean }
 
 /**
- * Live requests for viewers in this process. It sends each watch to the nodes of its cells and passes on the requests they
- * see: nothing is stored. Messages that are lost on the way are lost.
+ * Live requests for viewers in this process. Sends each watch to the nodes of its cells, and passes on the requests that
+ * they see. Nothing is stored, and lost messages are not repeated.
  */
 export function createTails() {
   const process = randomUUID()
   const watched = new Map<string, Watched>()
-  /** Those that know of a watch, or did. */
+  /** Cells that have, or had, a watch. */
   const told = new Set<string>()
   let nats: NatsConnection | undefined
   let timer: NodeJS.Timeout | undefined
@@ -39,7 +39,7 @@ export function createTails() {
     for (const { watches, request } of tail.lines)
       for (const id of watches) {
         const found = watched.get(id)
-        // A node decides what to send, but not who gets it: it may be stolen.
+        // The node decides what to send, but not who receives it, because it may be stolen.
         const isOwn = found?.cells.includes(cell) && request.account === found.watch.account
         if (found && isOwn && found.matches(request)) found.onRequest(request)
       }
@@ -50,7 +50,7 @@ export function createTails() {
   }
 
   return {
-    /** Returns how to end it. `cells` are those of the account. */
+    /** Returns the function that ends the watch. `cells` are those of the account. */
     watch({ cells, ...wanted }: Omit<Watch, 'id'> & { cells: readonly string[] }, watcher: Watcher): () => void {
       const watch = { ...wanted, id: randomUUID() }
       watched.set(watch.id, { ...watcher, watch, cells, matches: matcherOf(watch) })

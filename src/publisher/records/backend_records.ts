@@ -54,7 +54,7 @@ const groupRows = (db: Db, kind: 'weighted' | 'failover', changed: readonly Chan
       join backends b on b.account_id = wanted.account_id and b.id = wanted.id and b.kind = ${kind}`,
   )
 
-/** A group names its members. Where they are, and how they are checked, is in their own records. */
+/** A group only names its members. Their addresses and checks are in their own records. */
 export const backendCompilers: Record<RecordKind & ('backend' | 'weighted' | 'failover' | 'response'), Compiler> = {
   async backend(db, changed) {
     const rows = await many<BackendColumns>(

@@ -16,9 +16,9 @@ type CertificateColumns = {
   private_key: Buffer
   secrets_key_id: string
   dns_names: string[]
-  /** Domains of the account that use it and that it holds. */
+  /** Domains that use the certificate and that the account holds. */
   domains: string[]
-  /** Domains under those that other accounts hold. */
+  /** Names under those domains that other accounts hold. */
   others: string[]
 }
 
@@ -48,7 +48,7 @@ const certificateRows = (db: Db, changed: readonly Changed[]) =>
     from held join tls_certificates c using (account_id, id) left join foreign_below using (account_id, id)`,
   )
 
-/** Only certificates that a held domain uses. One that cannot be decrypted now stays as nodes have it. */
+/** Compiles only certificates that a held domain uses. Nodes keep a certificate that cannot be decrypted now. */
 export const compileCertificates: Compiler = async (db, changed, _now, { cell, secrets, onUnavailable }) => {
   const values: Values = new Map()
   if (!secrets) {

@@ -52,13 +52,11 @@ export type Compiled = PolicyContents & {
   key: RecordKey
   value: RecordValue | null
   blobs: Buffer[]
-  /** Its account is not placed in the cell, so that nothing about it may get there. */
+  /** The account is not placed in the cell, so the cell must not receive anything about it. */
   isElsewhere?: true
 }
 
-/**
- * Each thing as it is in the database now. What is not there any more, or not in this cell, comes out as null: a tombstone.
- */
+/** The current state of each resource in the database. Null, a tombstone, if it was deleted or is not in this cell. */
 export async function compileRecords(
   db: DbPool,
   cell: Cell,
@@ -112,14 +110,14 @@ const routeRows = (db: Db, changed: readonly Changed[], cell: Cell) =>
     where ${isServedIn(sql`p.cells`, cell)}`,
   )
 
-/** A module that is disabled is to an edge as if it were not set. */
+/** An edge treats a disabled module as unset. */
 const enabled = (row: CompiledEdge, name: ModuleName): StoredModule | undefined =>
   row.modules[name]?.enabled ? row.modules[name] : undefined
 const backendOf = (row: CompiledEdge): BackendId | null => {
   const { backend_id: id, backend_kind: kind } = enabled(row, 'backend') ?? {}
   return id && kind ? toId(backendKinds[kind], id) : null
 }
-/** A TCP edge cannot have an HTTP response, and the API refuses it. */
+/** A TCP edge cannot have an HTTP response. The API refuses it too. */
 const tcpBackendOf = (row: CompiledEdge): TcpRecord['backend'] => {
   const id = backendOf(row)
   return id === null || isId('bkdhr', id) ? null : id

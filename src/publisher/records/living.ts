@@ -10,7 +10,7 @@ const pageSize = 1_000
 type Place = {
   prefix: IdPrefix
   from: SqlFragment
-  /** Which of them are in the cell, where their account does not tell. */
+  /** Selects the rows of the cell, if the account does not determine this. */
   inCell?: (cell: Cell) => SqlFragment
 }
 const edgeIn = (cell: Cell): SqlFragment => sql`${isPlaced(sql`account_id`, cell)} and ${isServedIn(sql`cells`, cell)}`
@@ -19,7 +19,6 @@ const asksForCertificates = sql`exists (
   select from edge_modules m
   where m.account_id = edges.account_id and m.edge_id = edges.id and m.module = 'mutual_tls' and m.enabled)`
 
-/** Where everything that has a record stands, by kind. */
 const places: Record<RecordKind, Place> = {
   tcp: { prefix: 'edgtcp', from: sql`edges where kind = 'tcp'`, inCell: edgeIn },
   https: { prefix: 'edghts', from: sql`edges where kind = 'https' and not ${asksForCertificates}`, inCell: edgeIn },
@@ -63,7 +62,6 @@ const places: Record<RecordKind, Place> = {
   },
 }
 
-/** Everything of a kind that has a record in the cell, page by page. */
 export async function* living(pool: DbPool, cell: Cell, kind: RecordKind): AsyncGenerator<Changed[]> {
   const { prefix, from, inCell = (its) => isPlaced(sql`account_id`, its) } = places[kind]
   const nil = '00000000-0000-0000-0000-000000000000' as Uuid
@@ -83,7 +81,7 @@ export async function* living(pool: DbPool, cell: Cell, kind: RecordKind): Async
   }
 }
 
-/** Everything of an account that has a record in any cell, and what has changed since a generation. */
+/** Every record of an account in any cell, and those changed since a generation. */
 export async function recordsOf(db: Db, accountId: Uuid, after: number): Promise<RecordKey[]> {
   const changed = await many<{ key: RecordKey }>(
     db,

@@ -8,23 +8,23 @@ import { continueRuleList, cutRuleList } from '../../distribution/rule_list.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { compilePolicyInSlices } from '../../kernel/ip/ranges.ts'
 
-/** A policy as it was last compiled, with its files cut into pieces. */
+/** The last compiled version of a policy, with its files cut into pieces. */
 export type PolicyVersion = {
   readonly policy: LoadedPolicy
   readonly decisions: Cut
   readonly rules: Cut
-  /** Only if some of its rules expire: nodes need it for nothing else. */
+  /** Set only if some rules expire, because nodes need it for nothing else. */
   readonly ruleList?: Cut
 }
 
-/** Compiling a small policy from its rules takes no longer than continuing it. */
+/** Below this size, compiling a policy from its rules is as fast as updating it. */
 const smallestKept = 256 * 1024
 
 export type FindPolicyVersion = typeof compiled
 
 /**
- * Keeps what was last published of large policies, up to a number of bytes, so that a change of one rule reads, encodes and
- * hashes only what changed.
+ * Caches the last published versions of large policies, up to a number of bytes, so that a change of one rule reads,
+ * encodes and hashes only what changed.
  */
 export function createPolicyVersions(maxBytes: number) {
   const versions = new Map<Uuid, PolicyVersion>()
@@ -37,7 +37,7 @@ export function createPolicyVersions(maxBytes: number) {
     if (weight < smallestKept || weight > maxBytes) return
     versions.set(id, version)
     bytes += weight
-    // The least recently changed go first.
+    // Removes the least recently changed first.
     for (const oldest of versions.keys()) {
       if (bytes <= maxBytes) break
       forget(oldest)
@@ -52,7 +52,7 @@ export function createPolicyVersions(maxBytes: number) {
   }
 
   return {
-    /** The policy as it is now; undefined when it is gone. */
+    /** The current version of the policy; undefined if it was deleted. */
     async current(db: DbPool, accountId: Uuid, id: Uuid, now: number): Promise<PolicyVersion | undefined> {
       const known = versions.get(id)
       const version =
@@ -61,7 +61,7 @@ export function createPolicyVersions(maxBytes: number) {
       else forget(id)
       return version
     },
-    /** The same from all of its rules, without the kept version: a fault in that must not stay. */
+    /** Compiles from all rules and ignores the cached version, so that a fault in it does not persist. */
     async fromRules(db: DbPool, accountId: Uuid, id: Uuid, now: number): Promise<PolicyVersion | undefined> {
       const version = await compiled(db, accountId, id, now)
       if (version) keep(version)
@@ -71,7 +71,6 @@ export function createPolicyVersions(maxBytes: number) {
   }
 }
 
-/** From all of its rules. */
 export async function compiled(db: DbPool, accountId: Uuid, id: Uuid, now: number): Promise<PolicyVersion | undefined> {
   const loaded = await loadPolicyRules(db, accountId, id, now)
   if (!loaded) return undefined
@@ -96,7 +95,7 @@ async function continued(
   const next = await continuePolicy(db, accountId, known.policy, now)
   if (!next) return undefined
   const { policy, regions, part } = next
-  // The first of its rules to expire: the others have to be read for the list.
+  // The first rule of the policy that expires: the list needs the other rules too.
   if (doesExpire(policy) && !known.ruleList) return undefined
   return {
     policy,

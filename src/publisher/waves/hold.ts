@@ -13,20 +13,20 @@ type Parts = {
   locked: Pick<LockedDatabase, 'unassigned' | 'hold'>
   natsSink: Pick<NatsSink, 'contents' | 'stored' | 'storedBlob' | 'confirmIntact'>
   tables: Pick<PublisherDatabase, 'trustedKeys' | 'resendBelow'>
-  /** Resolves when the bucket has everything that was sent. */
+  /** Resolves once the bucket has everything that was sent. */
   isWritten: () => Promise<void>
-  /** Up to where the bucket once had everything. */
+  /** The generation up to which the bucket once had everything. */
   cursor: number
   timing: Pick<Timing, 'elapsed'>
 }
 
-/** Accounts of nodes' keys, and of what a comparison found to be gone, are no accounts. */
+/** Placeholder account of node keys, and of records that a comparison found to be gone. */
 export const noAccount: Uuid = firstUuidOf(0)
 
-/** Many small refusals are a large one. */
+/** Limits harmless changes, because many small refusals add up to a large one. */
 const [harmlessAtMost, harmlessWithinMs] = [20, 10 * 60_000]
 
-/** Which harmless changes of an account still count as such. */
+/** Decides which changes of an account still count as harmless. */
 function createHarmlessBudget(timing: Parts['timing']) {
   const spent = new Map<Uuid, number[]>()
   return {
@@ -55,18 +55,18 @@ function createHarmlessBudget(timing: Parts['timing']) {
   }
 }
 
-/** What the first of several waves needs beside the others. */
+/** State that only the first of several waves needs. */
 export async function openFirstWave(parts: Parts) {
   const { natsSink, tables, cursor } = parts
-  // A bucket with less is of the past, and one with what was sent before a restore is of a database that is no more.
+  // A bucket below this is outdated, or belongs to a database from before a restore.
   const least = Math.max(cursor, await tables.resendBelow())
   const sent = await openSentGenerations(natsSink, await tables.trustedKeys(), least)
   return { sent, hold: createHolding(parts, sent) }
 }
 
 /**
- * Assigns changes to rollouts, with what the first wave had before, as its bucket says. In the database before any node
- * hears of the change, and once only: afterwards the bucket has the change.
+ * Assigns changes to rollouts, together with the first wave's previous records, which come from its bucket. Stores them
+ * before any node learns of the change, and only once: afterwards the bucket has the change.
  */
 function createHolding({ locked, natsSink, tables, isWritten, timing }: Parts, sent: SentGenerations) {
   const harmless = createHarmlessBudget(timing)
@@ -78,12 +78,15 @@ function createHolding({ locked, natsSink, tables, isWritten, timing }: Parts, s
     await inParallel(keys, 32, async (key) => {
       found.set(key, await contentsOf(await natsSink.stored(key), key, trusted))
     })
-    // Nothing is worth holding that comes from a bucket which has lost writes.
+    // The records of a bucket that has lost writes must not be held.
     if (!(await natsSink.confirmIntact())) throw new Error('NATS has lost the contents of the buckets')
     return found
   }
 
-  /** Only what was sent last: someone who can write to NATS may have put an older version there, or removed it. */
+  /**
+   * Accepts only the version that was sent last: someone with write access to NATS may have put back an older one or
+   * removed it.
+   */
   async function contentsOf(text: string | undefined, key: RecordKey, trusted: TrustedKeys): Promise<Previous> {
     const generation = sent.of(key)
     if (generation === undefined) return 'unknown'

@@ -10,22 +10,25 @@ import {
 
 export type Verdict =
   | { readonly verdict: 'wait'; readonly why: string }
-  /** The watch begins. */
+  /** Every node of the wave has applied the changes, and the watch begins. */
   | { readonly verdict: 'applied' }
   | { readonly verdict: 'release' }
   | { readonly verdict: 'halt'; readonly reason: string; readonly evidence: readonly Evidence[] }
 
-/** What is urgent for one account must not end HAProxy for all of them. */
+/** One account's urgent change must not crash HAProxy for all accounts. */
 const urgentMs = 2_000
-/** Longer than a route waits for its backend by default. Traffic that ended by itself keeps nothing back for longer. */
+/**
+ * Longer than a route waits for its backend by default. Traffic that stopped by itself delays a release no longer than
+ * this.
+ */
 const silentMs = 90_000
 const nothingObserved: Observed = { refused: [], answers: [] }
 
 const wait = (why: string): Verdict => ({ verdict: 'wait', why })
 
 /**
- * What becomes of a rollout, from the waves that have it. What is unknown never releases anything: a node that has not been
- * heard of since the changes began may have been stopped by them.
+ * Decides about a rollout from the waves that have it. Missing information never releases a rollout: a node that has
+ * been silent since the changes may have been stopped by them.
  */
 export function judge(
   rollout: WatchedRollout,
@@ -37,7 +40,7 @@ export function judge(
   const evidence = signalsOf(rollout, nodes, isUrgent ? nothingObserved : observed, thresholds)
   const [first] = evidence
   if (first && !isForced) return { verdict: 'halt', reason: first.reason, evidence }
-  // Before that, a restart of the publisher would mix it with later changes.
+  // Before that, a restarted publisher would mix this rollout with later changes.
   if (sentUpTo < openUntil) return wait('the bucket of the first wave does not have it yet')
   if (isForced) return { verdict: 'release' }
   const inWave = nodes.filter(({ wave }) => wave === reached)
@@ -50,7 +53,7 @@ export function judge(
   const differing = live.find(({ differs }) => differs)
   if (differing) return wait(`HAProxy on ${differing.name} is not as it should be`)
   if (appliedAt === null) return { verdict: 'applied' }
-  // Another process may have watched before, and what it heard of answers is not known here.
+  // Another process may have watched before, and this one lacks the counts that it received.
   const heardSince = isUrgent ? [] : live.map((node) => node.heardSince ?? 0)
   const left = Math.max(appliedAt, ...heardSince) + (isUrgent ? Math.min(urgentMs, soakMs) : soakMs) - now
   if (left > 0) return wait(`watching for ${Math.ceil(left / 1_000)} s more`)

@@ -14,17 +14,20 @@ import type { Recent, RecentTraffic } from '../nodes/recent_traffic.ts'
 import type { Observed } from './signals.ts'
 
 const backendKinds: ReadonlySet<string> = new Set<RecordKind>(['backend', 'weighted', 'failover', 'response'])
-/** What decides which route a request takes. */
+/** Kinds of records that decide which route a request takes. */
 const requestKinds: ReadonlySet<string> = new Set<RecordKind>(['https', 'mutual_tls', 'route'])
 
-/** How long before the changes counts as before. How many requests there are changes sooner than how many fail. */
+/**
+ * How long before the changes to compare with. The request rate changes faster than the failure rate, so it has a
+ * shorter period.
+ */
 const [beforeMs, rateMs] = [10 * 60_000, 60_000]
 
-/** Those of clients are none of ours, unless they gave up waiting. */
+/** Failures of clients are not ours, unless they gave up waiting. */
 const failures: readonly (ErrorKind | JudgedFigure)[] = [...errorKinds.filter((kind) => kind !== 'client'), 'abandoned']
 const noSuccesses: readonly (TrafficFigure | JudgedFigure)[] = ['refused', 'limited', ...errorKinds, 'rejected']
 
-/** What nodes that have the changes say of the traffic of the account, beside what others say. */
+/** Compares the account's traffic on nodes that have the changes with earlier traffic and with other nodes. */
 export async function observe(
   db: Db,
   traffic: Pick<RecentTraffic, 'ofAccount'>,
@@ -45,9 +48,9 @@ export async function observe(
 }
 
 /**
- * Counts of each edge and route that the changes touch. An HTTPS edge counts as a whole too: a new route may take the requests of
- * another. So may a new name of an edge, from an edge with a wildcard, and a route may leave requests to none: then all HTTPS
- * edges together count as well. A backend may be used by any of them.
+ * Counts for each edge and route that the changes touch. An HTTPS edge is also counted as a whole, because a new route
+ * may take requests of another. A new name of an edge may take requests of an edge with a wildcard, and a route may
+ * leave requests unmatched, so all HTTPS edges together are counted as well. Any of them may use a backend.
  */
 export function answersOf(
   recent: readonly Recent[],
@@ -93,7 +96,7 @@ function sumOf(counts: readonly Recent[]): Answers {
   for (const { edge, counts: each } of counts) {
     sum.requests += figureOf(each, 'requests')
     for (const kind of failures) sum.failed += figureOf(each, kind)
-    // Where there is no route, no kind is known.
+    // Without a route, counts have no kind.
     sum.rejected += figureOf(each, edge === null ? 'client' : 'rejected')
   }
   return sum

@@ -3,66 +3,68 @@ import type { Uuid } from '../../kernel/ids.ts'
 import type { OutboxRow } from '../../operations/outbox.ts'
 import type { Compiled } from '../records/compile.ts'
 
-/** Everything of a record but its key and its generation. */
 export type Contents = Omit<Compiled, 'key' | 'isElsewhere'>
-/** A record as the first wave had it before a change. `unknown`: NATS had lost it, and nodes keep what they have. */
+/** A record that the first wave had before a change. `unknown`: NATS had lost it, and nodes keep what they have. */
 export type Previous = Contents | 'unknown'
 
 /**
- * One account's changes on their way through the waves of a cell. An account has at most two: one that is watched, and one
- * with everything that came meanwhile; or one that was halted, and takes in what comes.
+ * One account's changes on their way through the waves of a cell. An account has at most two rollouts: one that is
+ * watched, and one with everything since. Or it has one that was halted, which takes in all further changes.
  */
 export type OpenRollout = {
   readonly id: number
   readonly accountId: Uuid
-  /** The last wave that has the changes. -1: none, because it was halted. */
+  /** The last wave that has the changes; -1 for none, because it was halted. */
   readonly reached: number
-  /** The last generation that belongs to it, as far as is known. */
+  /** The last generation of the rollout, as far as known. */
   readonly openUntil: number
   readonly keys: ReadonlySet<RecordKey>
-  /** It goes to all waves without a watch. */
+  /** Goes to all waves without a watch. */
   readonly isUrgent?: boolean
 }
 
 export type UnassignedChange = Pick<OutboxRow, 'generation' | 'account_id' | 'key'> & {
-  /** Why it is not to wait for a watch. */
+  /** Why the change must not wait for a watch. */
   readonly urgent?: string | null
-  /** It only refuses addresses, and hardly any that were let in lately. */
+  /** The change only refuses addresses, few or none of which were allowed recently. */
   readonly isHarmless?: boolean
 }
 
-/** Changes of an account that belong to no rollout yet. Some may not be settled: what was compiled may contain them. */
+/** An account's changes that belong to no rollout yet. Some may be unsettled: what was compiled may contain them. */
 export type Unassigned = {
-  /** Differs after each release and halt. */
+  /** Changes with each release and halt. */
   readonly version: number
   readonly changes: readonly UnassignedChange[]
   readonly open: readonly OpenRollout[]
 }
 
-/** What a rollout is about to take in. */
 export type Joining = {
-  /** Undefined: a new one. */
+  /** Undefined for a new rollout. */
   readonly rollout: number | undefined
   readonly accountId: Uuid
   readonly since: number
   readonly openUntil: number
-  /** Those that it does not have yet. */
+  /** Keys that the rollout lacks. */
   readonly keys: readonly RecordKey[]
-  /** Why everything of the account that is on its way goes to all waves without a watch. */
+  /** Why all pending changes of the account go to all waves without a watch. */
   readonly urgent?: string | undefined
 }
 
-/** Reach all waves at once. A certificate that was held would stay encrypted to a key that a revoked node knows, and limits of the cell
- * would let too many through if some nodes did not know of a new one. */
+/**
+ * These reach all waves at once. A held certificate would stay encrypted to a key that a revoked node knows, and a
+ * cell's limits would let too much through if some nodes did not know of a new one.
+ */
 export const kindsWithoutWaves: readonly string[] = ['certificate', 'recipient', 'challenge', 'placement', 'cell_nodes']
 export const goesThroughWaves = (key: RecordKey): boolean => !kindsWithoutWaves.includes(kindOf(key))
 
 /**
- * Which rollouts take in the changes that a batch may contain. A record may be sent with newer contents than its row of the
- * outbox says. So everything of the account that is committed when it is sent belongs to the same rollout: a later wave
- * would otherwise get the one without what it refers to. `after`: up to where the first wave has everything.
+ * Decides which rollouts take in the changes of a batch. A record may be sent with newer contents than its outbox row
+ * had. All committed changes of the account therefore belong to the same rollout at the time of sending: a later wave
+ * would otherwise get a record without what it refers to. `after`: the generation up to which the first wave has
+ * everything.
  *
- * A record that refers to nothing and only changed harmlessly since all waves have it belongs to none: all waves get it now.
+ * A record that refers to nothing and changed only harmlessly since all waves have it belongs to no rollout: all waves
+ * get it now.
  */
 export function joinRollouts(after: number, { changes, open }: Unassigned): Joining[] {
   const joining: Joining[] = []
@@ -82,7 +84,7 @@ export function joinRollouts(after: number, { changes, open }: Unassigned): Join
       since: Math.min(...generations),
       openUntil: Math.max(...generations, target?.openUntil ?? 0),
       keys: [...new Set(own.map(({ key }) => key))].filter((key) => !target?.keys.has(key)),
-      // What was halted would come along.
+      // Releasing the urgent change would release the halted ones with it.
       ...(urgent !== undefined && !rollouts.some(({ reached }) => reached < 0) && { urgent }),
     })
   }

@@ -5,21 +5,19 @@ import { open, type TrustedKeys } from '../../distribution/signature.ts'
 import type { NatsSink } from '../bucket/nats_sink.ts'
 
 /**
- * Under which generation each record was sent last to the first wave. What the bucket says alone is not believed: held
+ * The generation under which each record was last sent to the first wave. The bucket alone is not proof, because held
  * records are signed again.
  */
 export type SentGenerations = {
-  /** Undefined when it is not known. */
+  /** Undefined if unknown. */
   of: (key: string) => number | 'gone' | undefined
-  /** Undefined for a resource that is gone. */
+  /** Undefined for a deleted resource. */
   note: (key: string, generation: number | undefined) => void
-  /** Takes over what a comparison has found, if nothing better is known. */
+  /** Adopts the result of a comparison for records that are still unknown. */
   complete: (live: () => Iterable<[string, number]>) => void
 }
 
-/**
- * Begins with the bucket as another process has left it, if it is as a signed progress says that is not older than `least`.
- */
+/** Starts with the bucket of an earlier process, if it matches a signed progress that is not older than `least`. */
 export async function openSentGenerations(
   natsSink: Pick<NatsSink, 'contents'>,
   trusted: TrustedKeys,

@@ -1,27 +1,27 @@
 import type { Answers, Evidence } from '../../operations/rollouts.ts'
 
-/** A rollout as far as the database knows it. */
+/** A rollout, as stored in the database. */
 export type WatchedRollout = {
   /** The last wave that has it. */
   readonly reached: number
   readonly since: number
   readonly openUntil: number
-  /** What a node of the wave has to have applied. */
+  /** The generation that nodes of the wave must have applied. */
   readonly appliedAs: number
   readonly keys: ReadonlySet<string>
   /** When the wave got it, in milliseconds. */
   readonly beganAt: number
   /** When every node of the wave had applied it, in milliseconds. */
   readonly appliedAt: number | null
-  /** Up to where the bucket of the first wave has everything. */
+  /** The generation up to which the first wave's bucket has everything. */
   readonly sentUpTo: number
-  /** What its account's clients see does not matter. */
+  /** Ignores effects on the account's clients. */
   readonly isUrgent: boolean
-  /** Nothing matters. Only the operator can say so. */
+  /** Ignores everything. Only the operator can set this. */
   readonly isForced: boolean
 }
 
-/** What a node that has the rollout has said last. */
+/** The last report of a node that has the rollout. */
 export type WatchedNode = {
   readonly name: string
   readonly wave: number
@@ -29,18 +29,17 @@ export type WatchedNode = {
   readonly lastSeenAt: number
   readonly applied: number
   readonly refusals: readonly { readonly key: string; readonly generation: number | null; readonly reason: string }[]
-  /** When we learned that its HAProxy had ended, and that it was not as it should be. */
+  /** When this process learned that the node's HAProxy had exited, or differed from the agent's state. */
   readonly proxyLostAt?: number | undefined
   readonly differedAt?: number | undefined
-  /** What was not as it should be; the last ones. */
   readonly differing: readonly { readonly what: string; readonly name: string }[]
-  /** HAProxy is not known to be as it should be again. */
+  /** HAProxy has not been confirmed as correct again. */
   readonly differs: boolean
-  /** From when on we know what it answers. Undefined if it does not count that. */
+  /** When this process began to receive the node's counts. Undefined if the node does not count. */
   readonly heardSince?: number | undefined
 }
 
-/** What is known of the traffic of the rollout's account on the nodes that have it. */
+/** Observed traffic of the rollout's account on the nodes that have it. */
 export type Observed = {
   readonly refused: readonly {
     readonly node: string
@@ -54,26 +53,29 @@ export type Observed = {
     readonly before: Answers
     readonly since: Answers
     readonly elsewhere: Answers
-    /** How many requests succeeded since, and how many did in a time as long, going by the minute before. */
+    /** Requests that succeeded since, and the number expected in the same time at the rate of the minute before. */
     readonly succeeded: number
     readonly expected: number
-    /** How many ended in the second half of the time since, however. Those before it may have begun before the changes. */
+    /**
+     * Requests that ended, with any result, in the second half of the time since. Earlier ones may have begun before the
+     * changes.
+     */
     readonly lately: number
   }[]
 }
 
 export type Thresholds = {
-  /** Null: off. */
+  /** Null turns it off. */
   readonly haltAddresses: number | null
   readonly haltAddressesPercent: number | null
   readonly haltErrorsPercent: number | null
 }
 
-/** One address of one, or one request of one, says nothing. */
+/** Minimum numbers: a single address or a single request proves nothing. */
 const [fewestAddresses, fewestFailed, fewestRequests, fewestExpected] = [3, 5, 5, 10]
 const addressesKept = 100
 
-/** Everything that speaks against the changes. */
+/** All evidence against the changes. */
 export const signalsOf = (
   rollout: Pick<WatchedRollout, 'since' | 'keys' | 'beganAt'>,
   nodes: readonly WatchedNode[],
@@ -86,7 +88,10 @@ export const signalsOf = (
   ...answers.filter((each) => areRejected(each, thresholds)).map(ofRejected),
 ]
 
-/** What hardly any request ends at any more, though many did: they may wait for an answer that never comes. */
+/**
+ * A target for which hardly any request ends any more, although many did before: they may wait for a response that never
+ * comes.
+ */
 export const silentOf = ({ answers }: Observed) =>
   answers.find(({ lately, expected }) => expected >= fewestExpected && lately * 20 < expected)
 
@@ -125,13 +130,15 @@ function ofAddresses({ node, target, addresses, letIn }: Observed['refused'][num
 }
 
 /**
- * Against itself before, or it may never have worked; and against nodes that do not have the changes, or its backend may have
- * failed by itself.
+ * Compares with the target's own past, because it may never have worked, and with nodes without the changes, because its
+ * backend may have failed by itself.
  */
 const areWorse = (seen: Observed['answers'][number], thresholds: Thresholds): boolean =>
   haveRisen(seen, thresholds, ({ failed }) => failed)
 
-/** Anyone can ask for pages that there are not. So fewer requests have to succeed as well: a scan alone halts nothing. */
+/**
+ * Anyone can request pages that do not exist. Fewer requests must succeed as well, so that a scan alone halts nothing.
+ */
 const areRejected = (seen: Observed['answers'][number], thresholds: Thresholds): boolean =>
   seen.expected >= fewestExpected &&
   seen.succeeded * 2 < seen.expected &&

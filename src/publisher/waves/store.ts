@@ -50,8 +50,8 @@ type RolloutRow = {
 }
 
 /**
- * At most one in a hundred of the addresses that the account let in within the last day. A single address is one of
- * those that a judge lets pass anyway. Without such evidence a range is not harmless, nor is a very large one.
+ * At most one in a hundred of the addresses that the account allowed within the last day. The judge ignores a single
+ * address anyway. A range without such evidence is not harmless, nor is a very large one.
  */
 const refusesHardlyAny = sql`(
   o.denies is not null and (masklen(o.denies) = case family(o.denies) when 4 then 32 else 128 end
@@ -61,7 +61,7 @@ const refusesHardlyAny = sql`(
       where a.account_id = o.account_id and a.type = 'endpoints' and a.allowed_at >= now() - interval '1 day')))`
 
 export async function unassignedChanges(db: Db, cell: Cell, accounts: readonly Uuid[]): Promise<Unassigned> {
-  // The version first: what is read after it may be newer, and then it is refused.
+  // Reads the version first: data read later may be newer, which the write then detects and rejects.
   const rows = await many<ChangeRow>(
     db,
     sql`
@@ -96,7 +96,7 @@ const toOpenRollout = ({ id, account_id, reached, open_until, is_urgent, keys }:
   keys: new Set(keys),
 })
 
-/** The event with which the account learns of a rollout that begins. */
+/** The event that tells the account of a new rollout. */
 const startOf = ({ accountId, since, urgent }: Joining, { name }: Cell) => {
   const publicId = newUuid()
   const state = urgent === undefined ? { state: 'watching' } : { state: 'releasing', reason: urgent }
@@ -104,7 +104,7 @@ const startOf = ({ accountId, since, urgent }: Joining, { name }: Cell) => {
   return { accountId, publicId, event: newUuid(), operation: newId('op'), id: toId('ro', publicId), after }
 }
 
-/** One statement: the session is used by the publishers of other cells and waves too. */
+/** One statement, because publishers of other cells and waves share the session. */
 export async function holdRecords(
   db: Db,
   cell: Cell,
@@ -195,12 +195,12 @@ function previousOf(text: string | null): Previous {
   return { ...contents, blobs: blobs.map((blob) => Buffer.from(blob, 'base64')) }
 }
 
-/** The first of the rollouts that the wave does not have: what it changed was before what others changed. */
+/** The first rollout that the wave lacks has the version from before all others. */
 const heldIn = (cell: Cell, wave: number): SqlFragment => sql`
   held_records h join rollouts r on r.id = h.rollout_id
   where r.cell_id = ${cell.id} and r.ended_at is null and r.reached < ${wave}::int`
 
-/** One statement, and so one moment: a change belongs to a rollout, or does not. */
+/** One statement, and so one snapshot: a change either belongs to a rollout or does not. */
 export async function heldRecords(db: Db, cell: Cell, wave: number, keys: readonly RecordKey[]): Promise<HeldRecords> {
   const rows = await many<{ what: 'held' | 'changed' | 'lost'; key: RecordKey; contents: string | null }>(
     db,

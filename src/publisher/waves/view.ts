@@ -4,7 +4,7 @@ import type { PublisherDatabase } from '../database.ts'
 import type { Changed } from '../records/changed.ts'
 import type { Compiled } from '../records/compile.ts'
 
-/** A change is assigned to a rollout within milliseconds after its commit, or when the first wave's bucket has a leader. */
+/** A change is assigned to a rollout within milliseconds of its commit, or once the first wave's bucket has a leader. */
 const lookAgainMs = 20
 const lost = 'a rollout holds it, and NATS had lost what it was before'
 
@@ -18,8 +18,8 @@ type Parts = {
 }
 
 /**
- * The database as a wave is to have it: records that an unreleased rollout has changed are as they were before. The tables
- * have only the newest state, so a change that is committed and not held yet must not be sent: it is waited for.
+ * The database as a wave should see it: records that an unreleased rollout has changed keep their earlier version. The
+ * tables have only the newest state, so a committed change that is not held yet must not be sent; this waits for it.
  */
 export function viewOfWave({ database, wave, timing, signal, hold }: Parts): PublisherDatabase {
   return {
@@ -30,7 +30,7 @@ export function viewOfWave({ database, wave, timing, signal, hold }: Parts): Pub
         const elsewhere = new Set(compiled.filter(({ isElsewhere }) => isElsewhere).map(({ key }) => key))
         await hold?.(changed, elsewhere)
         const keys = changed.map(({ key }) => key).filter((key) => !elsewhere.has(key))
-        // After compiling: what that has seen is committed, and so in the outbox.
+        // Read after compiling, so that every change which that saw is in the outbox.
         const { held, unsettled } = await database.held(wave, keys)
         if (unsettled.size === 0) return overlaid(compiled, held, (key) => context.onUnavailable?.(key, lost))
         await wait(timing, lookAgainMs, signal)
@@ -50,14 +50,14 @@ export function viewOfWave({ database, wave, timing, signal, hold }: Parts): Pub
 }
 
 /**
- * While it is unknown what the wave is to have of some record, nodes keep what the bucket lacks, as long as nothing says that it
- * does not exist, and one that has nothing yet waits.
+ * While the version of some record for the wave is unknown, the bucket is not reported as complete: nodes keep records
+ * that the bucket lacks, and a new node waits.
  */
 export function watchLost(database: Pick<PublisherDatabase, 'held'>, wave: number | undefined) {
   let isSaid = false
   const hasLost = async () => wave !== undefined && (await database.held(wave, [])).hasLost
   return {
-    /** Nodes have to hear again that the bucket is complete. */
+    /** Nodes have to learn again that the bucket is complete. */
     isOver: async (): Promise<boolean> => isSaid && !(await hasLost()),
     async orComplete<Complete>(complete: Complete): Promise<Complete | { floor: number }> {
       isSaid = await hasLost()

@@ -27,7 +27,10 @@ type Parts = {
   onHalted: (evidence: readonly Evidence[]) => void
 }
 
-/** Looks once at what is on its way in these cells, and does what the judge says. Resolves to whether something is to be sent. */
+/**
+ * Checks the open rollouts of these cells once, and carries out the verdicts. Resolves to whether something has to be
+ * sent.
+ */
 export async function watchRollouts(parts: Parts, cells: readonly Cell[]): Promise<boolean> {
   const { db, nodes } = parts
   let isToSend = false
@@ -107,7 +110,7 @@ async function act({ db, log, onHalted }: Parts, rollout: StoredRollout, verdict
     onHalted(verdict.evidence)
     log.error({ rollout: id, account, cell, reason: verdict.reason }, 'a rollout was halted')
   } catch (error) {
-    // A person was faster.
+    // A user was faster.
     if (!(error instanceof RolloutFault)) throw error
   }
 }

@@ -2,11 +2,10 @@ import { type Db, many, maybeOne, run } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { Cell } from '../../operations/placement.ts'
 
-/** Those with more than one. */
 export const cellsWithWaves = (db: Db): Promise<Cell[]> =>
   many<Cell>(db, sql`select id, name from cells where waves > 1 order by id`)
 
-/** Makes waves up to this one, if the cell has fewer. The publisher fills their buckets from the database. */
+/** Creates the waves up to this one if the cell has fewer. The publisher fills their buckets from the database. */
 export async function addWaves(tx: Db, cell: Cell, wave: number): Promise<boolean> {
   const grown = await maybeOne(
     tx,
@@ -23,7 +22,7 @@ export async function addWaves(tx: Db, cell: Cell, wave: number): Promise<boolea
   return true
 }
 
-/** In which wave of the cell each node is, of those that are not in the first. */
+/** The wave of each node that is not in its cell's first wave. */
 export async function laterWaves(db: Db): Promise<Map<string, number>> {
   const rows = await many<{ name: string; wave: number }>(
     db,
