@@ -2,7 +2,10 @@ import { type DirectStreamAPI, jetstreamManager, type StreamAPI } from '@nats-io
 import { type NatsConnection, PermissionViolationError, RequestError } from '@nats-io/transport-node'
 import { apiPrefix, type Channels } from './channels.ts'
 
-/** Where a node reads the buckets. `isShared`: in the account of the control plane, as NATS was set up before 0.3. */
+/**
+ * The API through which a node reads the buckets. `isShared`: the node is in the control plane's account, as NATS was
+ * set up before 0.3.
+ */
 export type BucketApi = {
   streams: Pick<StreamAPI, 'info' | 'getMessage'>
   direct: Pick<DirectStreamAPI, 'getBatch'>
@@ -14,7 +17,7 @@ export const sharedAccount = {
   hint: "Once every agent is upgraded, give NATS this version's authorization.conf: see docs/operate/upgrade.md",
 }
 
-/** Asks each time: NATS may have got its new configuration since. Throws when it does not answer. */
+/** Checks on each call, because NATS may have a new configuration since. Throws if NATS does not answer. */
 export async function openBucketApi(
   nats: NatsConnection,
   { records }: Pick<Channels, 'records'>,
@@ -29,11 +32,11 @@ export async function openBucketApi(
   )
   const options = { checkAPI: false, timeout, ...(isShared ? {} : { apiPrefix }) }
   const { streams, direct } = await jetstreamManager(nats, options)
-  // It may be offered later: a leaf server without its link has no responder for the prefix either.
+  // The prefix may be offered later: a leaf server without its link has no responder for it either.
   if (isShared) await streams.info(`KV_${records}`)
   return { streams, direct, isShared }
 }
 
-/** No responder under the prefix, or the permissions of an older authorization.conf forbid asking. */
+/** The prefix has no responder, or the permissions of an older authorization.conf forbid the request. */
 const isNotOffered = (error: unknown): boolean =>
   error instanceof RequestError && (error.isNoResponders() || error.cause instanceof PermissionViolationError)

@@ -12,9 +12,9 @@ import {
 } from 'node:crypto'
 
 /**
- * How private keys travel. All of them are encrypted with one delivery key, and that key is encrypted to each node's own
- * public key: a certificate stays one record with any number of nodes, and a node one record with any number of
- * certificates. A reader of NATS has neither key.
+ * Transports private keys. One delivery key encrypts all of them, and is itself encrypted to each node's own public key:
+ * a certificate stays one record for any number of nodes, and a node one record for any number of certificates. A reader
+ * of NATS has neither key.
  *
  * A node's public key is written as `x25519:` and its 32 bytes in base64url.
  */
@@ -37,7 +37,7 @@ export function newNodeKey(): { publicKey: string; privateKey: string } {
     privateKey: privateKey.export({ format: 'pem', type: 'pkcs8' }) as string,
   }
 }
-/** Throws when it is not a key of a node. */
+/** Throws if it is not a node's key. */
 export function readNodeKey(pem: string): { publicKey: string; privateKey: KeyObject } {
   const privateKey = createPrivateKey(pem)
   if (privateKey.asymmetricKeyType !== 'x25519') throw new Error('it is not an X25519 key')
@@ -48,11 +48,11 @@ const publicKeyText = (key: KeyObject): string => prefix + key.export({ format: 
 const publicKeyOf = (text: string): KeyObject =>
   createPublicKey({ key: { kty: 'OKP', crv: 'X25519', x: text.slice(prefix.length) }, format: 'jwk' })
 
-/** What both ends compute. The key is used once, so that its nonce may be all zeros. */
+/** Computed at both ends. The key is used only once, so a nonce of zeros is safe. */
 const sharedKey = (secret: Buffer, ephemeral: string, node: string): Buffer =>
   Buffer.from(hkdfSync('sha256', secret, '', `gatehouse delivery key ${ephemeral} ${node}`, keyBytes))
 
-/** The delivery key, for one node only. */
+/** Encrypts the delivery key for a single node. */
 export function sealForNode({ id, bytes }: DeliveryKey, publicKey: string): string {
   const ephemeral = generateKeyPairSync('x25519')
   const text = publicKeyText(ephemeral.publicKey)
@@ -60,7 +60,7 @@ export function sealForNode({ id, bytes }: DeliveryKey, publicKey: string): stri
   return `${text}.${encrypt(sharedKey(secret, text, publicKey), Buffer.alloc(nonceBytes), bytes, id).toString('base64')}`
 }
 
-/** Throws when it was sealed for another node. */
+/** Throws if it was sealed for another node. */
 export function openForNode(
   id: string,
   sealed: string,
@@ -72,8 +72,8 @@ export function openForNode(
 }
 
 /**
- * A private key as its record has it. The same key gives the same text, or the publisher would take each comparison with
- * the bucket for a change: the nonce follows from what is encrypted, so that no two texts share one.
+ * Encrypts a private key for its record. Deterministic, because the publisher would otherwise see a change in each
+ * comparison with the bucket. The nonce is derived from the plaintext, so no two texts share one.
  */
 export function sealPrivateKey({ bytes }: DeliveryKey, context: string, pem: string): string {
   const nonceKey = Buffer.from(hkdfSync('sha256', bytes, '', 'gatehouse nonces', keyBytes))
@@ -81,7 +81,7 @@ export function sealPrivateKey({ bytes }: DeliveryKey, context: string, pem: str
   return encrypt(bytes, nonce, Buffer.from(pem), context).toString('base64')
 }
 
-/** Throws when it was sealed with another key, for another certificate, or changed. */
+/** Throws if it was sealed with another key or for another certificate, or was changed. */
 export const openPrivateKey = ({ bytes }: DeliveryKey, context: string, sealed: string): string =>
   decrypt(bytes, Buffer.from(sealed, 'base64'), context).toString('utf8')
 

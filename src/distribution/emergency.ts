@@ -6,14 +6,14 @@ import { parseRfc3339 } from '../kernel/time.ts'
 import { open, type Signer, seal, type TrustedKeys } from './signature.ts'
 
 /**
- * What an operator orders edge nodes directly, while the control plane, the database or NATS is dead. It is signed with a
- * key that no server has, and nodes know the public half of.
+ * An operator's direct order to edge nodes, for use while the control plane, the database or NATS is down. It is signed
+ * with a key that no server has; nodes know the public half.
  */
 export type Order = {
   readonly id: string
-  /** Which nodes may follow it. None: those of all cells. */
+  /** Cells whose nodes may follow it; all cells if empty. */
   readonly cells: readonly string[]
-  /** Canonical ranges. None: the order with this id ends. */
+  /** Canonical ranges. Empty: the order with this id ends. */
   readonly refuse: readonly string[]
   readonly reason: string
   readonly issuedAt: string
@@ -21,7 +21,7 @@ export type Order = {
 }
 
 const secondsOfDay = 24 * 60 * 60
-/** A node without a control plane cannot be told that it is over. */
+/** Limited, because a node without a control plane cannot learn that the emergency is over. */
 export const longestOrderSeconds = 7 * secondsOfDay
 export const maxOrderRanges = 10_000
 export const maxOrderBytes = 1 << 20
@@ -31,7 +31,7 @@ export const isOrderId = (text: string): boolean => idPattern.test(text)
 
 type NewOrder = Pick<Order, 'id' | 'cells' | 'refuse' | 'reason'> & { lifeSeconds: number }
 
-/** Throws what is wrong with the ranges, in words for the operator. */
+/** Throws a message for the operator if a range is invalid. */
 export function newOrder({ id, cells, refuse, reason, lifeSeconds }: NewOrder, now: number): Order {
   const ranges = refuse.map((text) => {
     const { cidr, fault } = parseCidr(text)
@@ -49,14 +49,14 @@ export function newOrder({ id, cells, refuse, reason, lifeSeconds }: NewOrder, n
   }
 }
 
-/** Lives as long as an order can, so that the order it ends cannot be given again. */
+/** Lives as long as an order can, so that the lifted order cannot be sent again. */
 export const liftOf = (id: string, cells: readonly string[], now: number): Order =>
   newOrder({ id, cells, refuse: [], reason: '', lifeSeconds: longestOrderSeconds }, now)
 
-/** Says what it is: the key may be used for another kind of order one day. */
+/** The field names the kind of message, because the key may sign other kinds of orders one day. */
 export const sealOrder = (order: Order, signer: Signer): string => seal({ emergency: order }, signer)
 
-/** What was signed, or why a node of this cell does not follow it, as the end of a sentence. */
+/** The signed order, or why a node of this cell does not follow it, as the end of a sentence. */
 export function openOrder(
   text: string,
   keys: TrustedKeys,
@@ -96,7 +96,7 @@ const isMoment = (value: unknown): value is string => typeof value === 'string' 
 const isListOf = (value: unknown, is: (each: string) => boolean): value is string[] =>
   Array.isArray(value) && value.every((each) => typeof each === 'string' && is(each))
 
-/** It becomes a line of a map file and part of a command. */
+/** Strict, because the range becomes a line of a map file and part of a command. */
 function isCanonicalRange(text: string): boolean {
   const { cidr } = parseCidr(text)
   return cidr !== undefined && formatCidr(cidr) === text

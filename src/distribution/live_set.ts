@@ -1,10 +1,7 @@
 import { hash } from 'node:crypto'
 import type { EdgeRecord } from './records.ts'
 
-/**
- * A record as it was signed: for a digest of all live ones it does not matter what it contains, or whether a node could
- * apply it.
- */
+/** A signed record. The digest of live records depends neither on its content nor on whether a node could apply it. */
 export type Signed = { key: string; generation: number; isLive: boolean }
 
 /**
@@ -13,7 +10,7 @@ export type Signed = { key: string; generation: number; isLive: boolean }
  */
 const bits = 1_024
 
-/** Order does not matter, and the cost of a change does not depend on the number of records. */
+/** Independent of order. A change costs the same for any number of records. */
 export type LiveSet = {
   add: (key: string, generation: number) => void
   remove: (key: string, generation: number) => void

@@ -11,7 +11,6 @@ import {
 } from '@nats-io/transport-node'
 import { jittered } from '../kernel/flow/jitter.ts'
 
-/** A user JWT of NATS, and the private key that it is for. */
 export type NatsCredentials = { readonly jwt: string; readonly seed: string }
 
 export type NatsSettings = {
@@ -21,30 +20,33 @@ export type NatsSettings = {
   user?: string
   password?: string
   /**
-   * For a server in operator mode. Asked at each attempt, and sent beside the password: a server uses the one that it
+   * For servers in operator mode. Called for each attempt, and sent beside the password: a server uses the one that it
    * knows, so it can change from passwords to operator mode while clients run.
    */
   credentials?: () => NatsCredentials | undefined
   /** The inbox for replies; NATS lets a node subscribe only to its own. */
   inboxPrefix?: string
-  /** Ends the waiting for a NATS that is not there yet. */
+  /** Aborts the wait for a NATS that is not reachable yet. */
   signal: AbortSignal
-  /** Told of every failed attempt and of every success, also after the first connection. */
+  /** Receives every failed attempt and every success, including reconnects. */
   link?: NatsLink
 }
 
-/** What is known of the connection, for logs, probes and metrics. */
+/** State of the connection, for logs, probes and metrics. */
 export type NatsLink = {
   failed: (reason: string) => void
   connected: () => void
-  /** Why NATS cannot be reached, in a sentence; undefined while it is connected and before the first attempt ended. */
+  /** Why NATS is unreachable, as a sentence; undefined while connected and before the first attempt has ended. */
   fault: () => string | undefined
   isConnected: () => boolean
 }
 
 const repeatAfterMs = 60_000
 
-/** `report` gets the fault when its reason changes, and again every minute while it lasts; undefined when it has ended. */
+/**
+ * Calls `report` with the fault when its reason changes and every minute while it lasts, and with undefined when it has
+ * ended.
+ */
 export function createNatsLink(
   servers: readonly string[],
   report: (fault: string | undefined) => void,
@@ -77,7 +79,7 @@ export function createNatsLink(
   }
 }
 
-/** A URL may carry a user and a password, which are not for the log. */
+/** A URL may contain a user and a password, which must not be logged. */
 export const withoutPassword = (server: string): string => server.replace(/^([a-z]+:\/\/)?.*@/i, '$1')
 
 type NatsClient = Omit<NatsSettings, 'signal' | 'link'>
@@ -90,8 +92,9 @@ function clientOptions(client: NatsClient): NodeConnectionOptions {
   return {
     servers,
     name,
-    // With the option `tls` the library refuses a server without TLS before it sends the password, even when it reconnects
-    // and for servers that it learns of later. Without it, it takes the scheme for a hint and joins in plain text.
+    // With the option `tls`, the library rejects a server without TLS before it sends the password, even on reconnects
+    // and for servers that it learns of later. Without it, the scheme is only a hint, and the library connects in plain
+    // text.
     ...(requiresTls(client) && { tls: { ...(caFile && { caFile }), ...identityOf(servers) } }),
     ...(user && { user, pass: password }),
     ...(credentials && { authenticator: withCredentials(credentials) }),
@@ -100,8 +103,8 @@ function clientOptions(client: NatsClient): NodeConnectionOptions {
 }
 
 /**
- * Signs with OpenSSL. The library does it in JavaScript, in some 10 ms of processor time, for every attempt: with a hundred
- * connections, a process could take longer to sign than NATS waits for it, and never got back.
+ * Signs with OpenSSL. The library signs in JavaScript, which takes some 10 ms of processor time per attempt: with a
+ * hundred connections, a process could take longer to sign than NATS waits, and never reconnect.
  */
 function withCredentials(credentials: () => NatsCredentials | undefined): Authenticator {
   let signer: { readonly seed: string; readonly key: KeyObject } | undefined
@@ -109,12 +112,12 @@ function withCredentials(credentials: () => NatsCredentials | undefined): Authen
     const current = credentials()
     if (!current) return
     if (signer?.seed !== current.seed) signer = { seed: current.seed, key: privateKeyOf(current.seed) }
-    // NATS knows the public key from the JWT.
+    // NATS takes the public key from the JWT.
     return { jwt: current.jwt, nkey: '', sig: sign(null, Buffer.from(nonce), signer.key).toString('base64url') }
   }
 }
 
-/** What comes before the 32 bytes of an Ed25519 key in PKCS #8. */
+/** PKCS #8 prefix of the 32 bytes of an Ed25519 key. */
 const pkcs8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 function privateKeyOf(seed: string): KeyObject {
@@ -123,8 +126,8 @@ function privateKeyOf(seed: string): KeyObject {
 }
 
 /**
- * The library does not say which server it dials when that is an address, and Node then expects a certificate for
- * `localhost`. So we expect one for an address that we were given.
+ * If the dialed server is an address, the library does not pass it on, and Node then expects a certificate for
+ * `localhost`. This expects a certificate for one of the configured addresses instead.
  */
 function identityOf(servers: readonly string[]) {
   const addresses = servers.map((server) => natsHost(server).host).filter((host) => isIP(host))
@@ -143,14 +146,14 @@ export function natsHost(server: string): { host: string; port: number } {
   return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 4222 }
 }
 
-/** The default of NATS, until the server has said what it accepts. */
+/** NATS's default, used until the server has announced its limit. */
 const defaultMaxPayload = 1024 * 1024
 
-/** What the server accepts as one message, headers included. */
+/** Maximum size of a message on this server, headers included. */
 export const maxMessageBytes = ({ info }: Pick<NatsConnection, 'info'>): number =>
   info?.max_payload ?? defaultMaxPayload
 
-/** One attempt that ends, for a diagnosis. */
+/** A single attempt, for a diagnosis. */
 export const tryNats = (client: NatsClient, timeoutMs: number): Promise<NatsConnection> =>
   connect({ ...clientOptions(client), reconnect: false, timeout: timeoutMs })
 
@@ -159,18 +162,18 @@ const longestRetryMs = 2_000
 const spreadMs = 1_000
 
 /**
- * Never gives up, neither the first time nor later: an edge keeps serving without NATS, and so does the API. The first
- * time is a loop of our own, because the library's cannot be aborted, and would keep a process alive that has to end.
+ * Retries forever, both at first and later: an edge continues to serve without NATS, and so does the API. The first
+ * connection has its own loop, because the library's cannot be aborted, and would keep an ending process alive.
  */
 export async function connectNats(settings: NatsSettings): Promise<NatsConnection> {
   const { signal, link } = settings
   const options: NodeConnectionOptions = {
     ...clientOptions(settings),
     maxReconnectAttempts: -1,
-    // A password that NATS refuses today may be the right one after its configuration was reloaded.
+    // NATS may accept a password later that it rejects now, after a reload of its configuration.
     ignoreAuthErrorAbort: true,
     reconnectTimeWait: retryMs,
-    // Added to each wait, up to this much: NATS comes back to all nodes at the same moment.
+    // Maximum jitter of each wait: NATS becomes reachable for all nodes at the same moment.
     reconnectJitter: spreadMs,
     reconnectJitterTLS: spreadMs,
     pingInterval: 5_000,
@@ -204,7 +207,7 @@ async function watch(connection: NatsConnection, link: NatsLink, ending: AbortSi
   }
 }
 
-/** In one sentence, without what only the library knows. */
+/** In one sentence, without details that only the library understands. */
 export function reasonOf(error: Error): string {
   const { message, cause } = error
   const wrongName = certificateNameFault(error) ?? (cause instanceof Error ? certificateNameFault(cause) : undefined)
@@ -215,11 +218,11 @@ export function reasonOf(error: Error): string {
   return below && !own.includes(below) ? `${own} (${below})` : own
 }
 
-/** Node leaves it empty when several addresses of a name were tried in vain. */
+/** Node leaves the message empty if it tried several addresses of a name in vain. */
 const messageOf = (error: Error): string =>
   error instanceof AggregateError ? error.errors.map(({ message }: Error) => message).join(', ') : error.message
 
-/** Node says `Hostname/IP does not match certificate's altnames` and leaves out the names of the certificate. */
+/** Node says `Hostname/IP does not match certificate's altnames` and omits the names of the certificate. */
 export function certificateNameFault(error: Error): string | undefined {
   const { code, host, cert } = error as Error & {
     code?: string

@@ -8,13 +8,19 @@ import { boundsOf, startsBelow, startsUpTo } from '../kernel/ip/splice.ts'
 export type Family = 4 | 6
 export const addressBytes = { 4: 4, 6: 16 } as const
 
-/** A file of a policy: a header, then records of one size for each family, which begin with an address and ascend. */
+/**
+ * A file of a policy: a header, then fixed-size records for each family, in ascending order of the address that they
+ * begin with.
+ */
 export type Layout = {
   readonly recordBytes: Readonly<Record<Family, number>>
   readonly header: (counts: Readonly<Record<Family, number>>) => Buffer
 }
 
-/** For files that belong to an account: a word of four letters, the account, and the number of records of each family. */
+/**
+ * Header of files that belong to an account: a magic of four letters, the account, and the number of records of each
+ * family.
+ */
 export function accountHeader(magic: string, accountId: Uuid, counts: Readonly<Record<Family, number>>): Buffer {
   const header = Buffer.alloc(accountHeaderBytes)
   header.write(magic, 'latin1')
@@ -25,21 +31,20 @@ export function accountHeader(magic: string, accountId: Uuid, counts: Readonly<R
 }
 export const accountHeaderBytes = 28
 
-/** A file with a record for each range. */
+/** A file with at most one record for each range. */
 export type Format = Layout & {
-  /** The records of the ranges from one index up to another. A range has one or none, independent of the ranges behind it. */
+  /** Records of the ranges `from` up to `to`. A range has one record or none, independent of the ranges after it. */
   readonly encode: (table: RangeTable, family: Family, from: number, to: number) => Buffer
 }
 
-/** The records of a file, cut into pieces. */
 export type Cut = Readonly<Record<Family, readonly Buffer[]>>
 
-/** Pieces end where an address says so, not at a count: one more rule changes one piece and moves none. */
+/** Addresses, not counts, decide where pieces end: an added rule changes one piece and moves none. */
 const pieceEndsOneIn = 4_096
 const longestPiece = 4 * pieceEndsOneIn
 
 const names = new WeakMap<Buffer, string>()
-/** Versions of a policy share most of their pieces: each is hashed once. */
+/** Cached by piece, because versions of a policy share most of their pieces. */
 export function blobName(piece: Buffer): string {
   const name = names.get(piece) ?? hash('sha256', piece, 'hex')
   names.set(piece, name)
@@ -51,11 +56,10 @@ export const cutPolicy = ({ v4, v6 }: CompiledPolicy, format: Format): Cut => ({
   6: cutTable(format.encode(v6, 6, 0, v6.verdicts.length), format.recordBytes[6], 6),
 })
 
-/** All records of one family. */
 export const cutTable = (table: Buffer, recordBytes: number, family: Family): Buffer[] =>
   cut(table, recordBytes, family, true).pieces
 
-/** The same as cutting all of the policy, if `before` is cut from one that differs in these regions only. */
+/** Same result as cutting the whole policy, if `before` was cut from a policy that differs only in these regions. */
 export const continueCut = (
   before: Cut,
   { v4, v6 }: CompiledPolicy,
@@ -79,7 +83,7 @@ export function hashOfAll(pieces: readonly Buffer[]): string {
 
 const hashedAtOnce = 2 * 1024 * 1024
 
-/** The same, giving way to others now and then. */
+/** Same as `hashOfAll`, but yields to other work in between. */
 export async function hashOfAllInSlices(pieces: readonly Buffer[]): Promise<string> {
   const hashing = createHash('sha256')
   let done = 0
@@ -93,7 +97,7 @@ export async function hashOfAllInSlices(pieces: readonly Buffer[]): Promise<stri
   return hashing.digest('hex')
 }
 
-/** Records have one size; the rest of a table that goes on is the beginning of its next piece. */
+/** Cuts a table of fixed-size records. Unless the table ends here, the rest starts its next piece. */
 function cut(table: Buffer, size: number, family: Family, isEnd: boolean): { pieces: Buffer[]; rest: Buffer } {
   const pieces: Buffer[] = []
   let start = 0
@@ -111,7 +115,9 @@ function cut(table: Buffer, size: number, family: Family, isEnd: boolean): { pie
   return { pieces, rest: table.subarray(start) }
 }
 
-/** Mixes the whole address: the last half of an IPv6 range is often all zeros, and would then end every piece or none. */
+/**
+ * Mixes the whole address: the last half of an IPv6 range is often all zeros, and would then end every piece or none.
+ */
 function mixed(table: Buffer, start: number, family: Family): number {
   let [value, state] = [0, 0x9e3779b9]
   for (let at = start; at < start + addressBytes[family]; at += 4) {
@@ -126,12 +132,12 @@ function mixed(table: Buffer, start: number, family: Family): number {
   return value >>> 8
 }
 
-/** What replaces the records that begin with anything from `first` up to and including `last`, or up to the end. */
+/** Replaces the records that begin with an address from `first` through `last`, or through the end. */
 export type Interval = { first: Buffer; last: Buffer | undefined; records: Buffer }
-/** The same as the ranges from one index up to another. */
+/** The same as a range of indexes. */
 type RangeInterval = Omit<Interval, 'records'> & { from: number; to: number }
 
-/** A record says where a decision begins, so the one behind a region is part of what changes. */
+/** A record marks where a decision begins, so the record after a region changes too. */
 function intervalsOf(regions: readonly Cidr[], table: RangeTable, family: Family, { encode }: Format): Interval[] {
   const intervals: RangeInterval[] = []
   const width = family === 4 ? 1 : 4
@@ -142,7 +148,7 @@ function intervalsOf(regions: readonly Cidr[], table: RangeTable, family: Family
     const to = next ? startsUpTo(table, next, width) : table.verdicts.length
     const interval = { first: addressOf(first), last: next && addressOf(next), from, to }
     const previous = intervals.at(-1)
-    // Neighbors share the record between them.
+    // Adjacent regions share the record between them.
     if (previous?.last && previous.last.compare(interval.first) >= 0) {
       previous.last = interval.last
       previous.to = to
@@ -157,7 +163,7 @@ function addressOf(words: Uint32Array): Buffer {
   return address
 }
 
-/** Cuts again from the piece with the first change until a piece ends where one ended before. */
+/** Cuts again from the piece with the first change until a new piece ends where an old one did. */
 export function continueTable(
   before: readonly Buffer[],
   intervals: readonly Interval[],
@@ -180,7 +186,7 @@ export function continueTable(
       if (inserted !== interval) content.push(interval.records)
       inserted = interval
       kept = interval.last ? recordsBelow(piece, interval.last, size, true) : piece.length
-      // It goes on in the next piece.
+      // The interval continues in the next piece.
       if (!interval.last || !isBefore(interval.last)) break
       left.shift()
     }
@@ -199,7 +205,7 @@ export function continueTable(
 const compareAddress = (table: Buffer, at: number, address: Buffer): number =>
   table.compare(address, 0, address.length, at, at + address.length)
 
-/** Where the records below an address end, with the one at the address or without it. */
+/** Offset at which the records below an address end, with or without the one at the address. */
 function recordsBelow(table: Buffer, address: Buffer, size: number, isIncluded: boolean): number {
   let [low, high] = [0, table.length / size]
   while (low < high) {

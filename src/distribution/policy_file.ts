@@ -11,7 +11,7 @@ import {
 } from './pieces.ts'
 
 /**
- * The compiled rules of a policy as a file that an edge searches as it is: `GHP1`, the number of IPv4 and of IPv6 ranges,
+ * The compiled rules of a policy as a file that an edge searches in place: `GHP1`, the numbers of IPv4 and IPv6 ranges,
  * then for each range its first address and one byte: 0 no rule, 1 allow, 2 deny. A range ends where the next begins.
  */
 const magic = 'GHP1'
@@ -29,7 +29,7 @@ export const policyFormat: Format = {
     header.writeUInt32BE(counts[6], 8)
     return header
   },
-  /** Merges adjacent ranges with the same decision: the edge does not need to know which rule decided. */
+  /** Merges adjacent ranges with the same decision, because the edge does not need the deciding rule here. */
   encode({ starts, verdicts }: RangeTable, family, from, to) {
     const out = Buffer.alloc((to - from) * recordBytes[family])
     let at = 0
@@ -47,7 +47,7 @@ export const policyFormat: Format = {
 
 const decisionOf = (verdict: number): number => (verdict === 0 ? 0 : verdict > 0 ? 1 : 2)
 
-/** Byte by byte: a million calls of `writeUInt32BE` take several times as long. */
+/** Writes single bytes: a million calls of `writeUInt32BE` take several times as long. */
 export function writeAddress(out: Buffer, start: number, starts: Uint32Array, index: number, family: Family): number {
   let at = start
   const words = addressBytes[family] / 4
@@ -69,7 +69,7 @@ export function wholeFile(cut: Cut, layout: Layout): PolicyFile {
   return { hash: hashOfAll(pieces), bytes: Buffer.concat(pieces), pieces }
 }
 
-/** Why these bytes are no policy file; undefined when they are one. Checked before HAProxy sees it. */
+/** Why the bytes are not a policy file; undefined if they are. Checked before HAProxy reads them. */
 export function policyFileFault(bytes: Buffer): string | undefined {
   if (bytes.length < headerBytes || bytes.toString('latin1', 0, 4) !== magic) return 'is not a policy file'
   const [count4, count6] = [bytes.readUInt32BE(4), bytes.readUInt32BE(8)]
@@ -89,14 +89,14 @@ function tableFault(bytes: Buffer, offset: number, count: number, family: Family
   return orderFault(bytes.subarray(offset, offset + count * size), size, size - 1)
 }
 
-/** Binary search in these records relies on their order. */
+/** Checks the order, which binary search relies on. */
 export function orderFault(table: Buffer, size: number, addressBytes: number): string | undefined {
   for (let at = size; at < table.length; at += size)
     if (!isBelow(table, at - size, at, addressBytes)) return 'has ranges out of order'
   return undefined
 }
 
-/** Byte by byte, and most differ early: to compare buffers takes ten times as long. */
+/** Compares single bytes, most of which differ early: comparing buffers takes ten times as long. */
 function isBelow(table: Buffer, left: number, right: number, bytes: number): boolean {
   for (let index = 0; index < bytes; index++) {
     const difference = (table[left + index] as number) - (table[right + index] as number)

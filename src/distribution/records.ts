@@ -24,39 +24,39 @@ import { publicKeyPattern } from './delivery.ts'
 import { ConnectionLimit, RouteModules } from './route_modules.ts'
 
 /**
- * What travels to edges. A record tells everything about one thing that an edge node must know, and names other things
- * by their keys instead of repeating them: a policy used by ten thousand edges is sent once. Nothing in here knows
+ * The data for edge nodes. A record has everything that a node must know about one resource, and references other
+ * records by key instead of repeating them: a policy used by ten thousand edges is sent once. Nothing here depends on
  * HAProxy.
  *
- * Nodes refuse a record that does not match, unknown fields included. So send a new field only when it differs from its
- * default, and nodes that do not know it yet keep accepting the others.
+ * Nodes refuse a record that does not match, unknown fields included. Send a new field only when it differs from its
+ * default, so that older nodes still accept the other records.
  */
 const Closed = <P extends TProperties>(properties: P): TObject<P> =>
   Type.Object(properties, { additionalProperties: false })
 const Id = <P extends IdPrefix>(...prefixes: P[]) =>
   Type.Unsafe<IdText<P>>({ type: 'string', pattern: prefixes.map(idPattern).join('|') })
 const OrNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
-/** Of ASCII, where characters are bytes. */
+/** ASCII only, so that characters are bytes. */
 const Text = (pattern: string, maxBytes: number) =>
   Type.Refine(Type.String({ pattern }), ({ length }) => length <= maxBytes)
 const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' })
 
-/** Only in the canonical spelling: the API stores every other one in this. */
+/** Canonical spelling only, which is the one that the API stores. */
 const Hostports = (rules: { wildcard: boolean }) =>
   Type.Array(
     Type.Refine(Type.String(), (text) => isCanonicalHostport(text, rules)),
     { maxItems: maxHostports },
   )
 const Policies = Type.Array(Id('ipp'), { minItems: 1, maxItems: maxAttachedPolicies })
-/** Missing: what they do not allow is refused. */
+/** Missing: policies are enforced. */
 const PoliciesMode = Type.Optional(Type.Literal('warn'))
 
 const TcpRecord = Closed({
   account: Id('ac'),
   hostports: Hostports({ wildcard: false }),
-  /** Null: none, or disabled. */
+  /** Null if unset or disabled. */
   backend: OrNull(Id(backendKinds.static, backendKinds.weighted, backendKinds.failover)),
-  /** Null: no restriction, or disabled. */
+  /** Null if unset or disabled. */
   policies: OrNull(Policies),
   policies_mode: PoliciesMode,
   rate_limit: ConnectionLimit,
@@ -65,9 +65,9 @@ const TcpRecord = Closed({
 const HttpsRecord = Closed({ hostports: Hostports({ wildcard: true }) })
 
 /**
- * An HTTPS edge that asks clients for a certificate, in place of its https record. It is a kind of its own because agents before
- * it keep an edge whose record they do not understand as it was: they would go on to let everyone in. From this record they learn
- * only that the edge is gone.
+ * An HTTPS edge that asks clients for a certificate, in place of its https record. It has its own kind, because an older
+ * agent keeps an edge as it was when it does not understand the record, and would continue to let everyone in. From this
+ * record, it learns only that the edge is gone.
  */
 const MutualTlsRecord = Closed({
   account: Id('ac'),
@@ -108,16 +108,16 @@ const RouteRecord = Closed({
   policies: OrNull(Policies),
   policies_mode: PoliciesMode,
   headers: OrNull(Headers('request')),
-  /** Missing: responses stay as they are. */
+  /** Missing: responses are unchanged. */
   response_headers: Type.Optional(Headers('response')),
   ...RouteModules,
-  /** Missing: they are refused. */
+  /** Missing: encoded slashes are refused. */
   encoded_slashes: Type.Optional(Type.Literal('allow')),
-  /** Missing: the policies apply to them. */
+  /** Missing: the policies apply to other spellings of the path. */
   path_variants: Type.Optional(Type.Literal('ignore')),
-  /** Missing: they are accepted. */
+  /** Missing: WebSockets are accepted. */
   websocket: Type.Optional(Type.Literal(false)),
-  /** Missing: the defaults. */
+  /** Missing: default timeouts. */
   timeouts: Type.Optional(
     Closed({
       connect_seconds: Seconds('connect_seconds'),
@@ -131,7 +131,7 @@ const CheckNumber = (name: HealthCheckNumber) => Type.Integer({ minimum: 1, maxi
 const HealthCheck = Type.Refine(
   Closed({
     type: Type.Enum([...healthCheckTypes]),
-    /** Only in an HTTP check. */
+    /** Only for HTTP checks. */
     path: Type.Optional(Text(checkPathPattern, maxCheckPathBytes)),
     interval_seconds: CheckNumber('interval_seconds'),
     healthy_after: CheckNumber('healthy_after'),
@@ -146,15 +146,15 @@ const BackendRecord = Closed({
   tls: Type.Boolean(),
   /** Missing: HTTP/1. */
   protocol: Type.Optional(Type.Literal('http2')),
-  /** Missing: TCP edges send no header. */
+  /** Missing: TCP edges send no PROXY protocol header. */
   send_proxy_protocol: Type.Optional(Type.Literal(true)),
-  /** Missing: not checked. */
+  /** Missing: no health check. */
   health_check: Type.Optional(HealthCheck),
 })
 
 const isDistinct = (ids: readonly string[]): boolean => new Set(ids).size === ids.length
 
-/** Static backends and the share of requests that each gets. Weight 0: no new ones. */
+/** Static backends and their shares of requests. Weight 0: no new requests. */
 const WeightedRecord = Closed({
   account: Id('ac'),
   backends: Type.Refine(
@@ -166,12 +166,12 @@ const WeightedRecord = Closed({
   ),
 })
 
-/** Static backends in the order in which they are used: the first that is up. */
+/** Static backends in order of preference: the first that is up is used. */
 const FailoverRecord = Type.Refine(
   Closed({
     account: Id('ac'),
     backends: Type.Refine(Type.Array(Id('bkdst'), { maxItems: maxMembers }), isDistinct),
-    /** When none of them is up. Missing: 503. */
+    /** Sent when no backend is up. Missing: 503. */
     response: Type.Optional(Id('bkdhr')),
   }),
   ({ backends, response }) => {
@@ -191,15 +191,17 @@ const ResponseRecord = Type.Refine(
   (response) => `has an invalid ${responseFault(response)?.place.split('.')[0]}`,
 )
 
-/** The compiled rules of an IP policy as one file: small ones come along, large ones in pieces, as blobs by their hash. */
+/**
+ * The compiled rules of an IP policy as one file: a small one is inline, a large one is in pieces, as blobs named by
+ * their hash.
+ */
 const PolicyRecord = Type.Refine(
   Closed({
-    /** Hash of the whole file. */
     hash: Sha256,
     bytes: Type.Integer({ minimum: 12, maximum: 64 * 1024 * 1024 }),
-    /** The file itself in base64. */
+    /** The file in base64. */
     inline: Type.Optional(Text('^[A-Za-z0-9+/]*={0,2}$', 128 * 1024)),
-    /** The hashes of its pieces, in order. */
+    /** Hashes of the pieces, in order. */
     chunks: Type.Optional(Type.Array(Sha256, { minItems: 1, maxItems: 10_000 })),
   }),
   ({ inline, chunks }) => (inline === undefined) !== (chunks === undefined),
@@ -214,19 +216,18 @@ const RestrictionsRecord = Closed({
 
 const Name = Type.Refine(Type.String(), (name) => isCanonicalHostport(`${name}:443`, { wildcard: true }))
 const KeyId = Type.String({ pattern: '^[0-9a-f]{16}$' })
-/** A certificate that a domain uses. */
 const CertificateRecord = Closed({
   account: Id('ac'),
-  /** What it may be served for: names of the account. Those inside the certificate decide nothing. */
+  /** Names of the account for which it may be served. Names inside the certificate decide nothing. */
   names: Type.Array(Name, { minItems: 1, maxItems: maxCertificateNames }),
-  /** Names under a wildcard that are others'. */
+  /** Names under a wildcard that belong to other accounts. */
   except: Type.Optional(Type.Array(Name, { maxItems: maxCertificateNames })),
   chain: Text('^-----BEGIN CERTIFICATE-----\\n[A-Za-z0-9+/=\\n -]+-----END CERTIFICATE-----\\n$', 20_000),
   /** Encrypted with the delivery key of this id; see delivery.ts. */
   key: Text('^[A-Za-z0-9+/]+=*$', 12_000),
   key_id: KeyId,
 })
-/** The delivery key, encrypted to the public key of one node. */
+/** The delivery key, encrypted to one node's public key. */
 const RecipientRecord = Closed({
   node: Type.String({ minLength: 1, maxLength: 255 }),
   public_key: Type.String({ pattern: publicKeyPattern }),
@@ -236,20 +237,20 @@ const RecipientRecord = Closed({
 
 export type CertificateRecord = Static<typeof CertificateRecord>
 export type RecipientRecord = Static<typeof RecipientRecord>
-/** What an encrypted private key is bound to. */
+/** Binds an encrypted private key to its certificate. */
 export const certificateContext = (id: string, account: string): string => `certificate ${account} ${id}`
 
-/** What the node answers to the question of a certificate authority on port 80 (RFC 8555, 8.3), for this host and token only. */
+/** The node's response to an ACME challenge on port 80 (RFC 8555, 8.3), for this host and token only. */
 const ChallengeRecord = Closed({
   host: Type.Refine(Type.String(), (host) => isHostName(host) && host === host.toLowerCase()),
   token: Text(challengeTokenPattern, maxChallengeBytes),
-  /** The token, a dot and the thumbprint of the key that ordered. */
+  /** The token, a dot and the thumbprint of the account key. */
   answer: Text(challengeAnswerPattern, maxChallengeBytes),
 })
 
 /**
- * By how many nodes limits of the cell are divided, for an account that has any. In a record of its own, so that one row for each account
- * follows when a node comes or goes, and under no rollout.
+ * The number of nodes by which limits of the cell are divided, for an account with such limits. A separate record, so
+ * that a joining or leaving node changes one row per account, outside of any rollout.
  */
 const CellNodesRecord = Closed({ nodes: Type.Integer({ minimum: 1, maximum: maxCountedNodes }) })
 
@@ -271,7 +272,7 @@ const ExpiringRules = Closed({ at: Type.Integer({ minimum: 0 }), list: PolicyRec
 const policyCheck = Compile(PolicyRecord)
 const expiringCheck = Compile(ExpiringRules)
 
-/** Every kind of record: what its key names, and the value that stands under it. */
+/** Every kind of record: the prefix of the id in its key, and its value. */
 export const recordKinds = {
   tcp: { prefix: 'edgtcp', value: TcpRecord },
   https: { prefix: 'edghts', value: HttpsRecord },
@@ -293,20 +294,23 @@ export type RecordKind = keyof typeof recordKinds
 export type RecordKey = `${RecordKind}.${string}`
 export type RecordValue = Static<(typeof recordKinds)[RecordKind]['value']>
 
-/** A record as of a generation. Null says that the thing is gone. */
+/** A record at a generation. Null means that the resource was deleted. */
 export type EdgeRecord = {
   key: RecordKey
   generation: number
   value: RecordValue | null
   /**
-   * The file of a policy that says which rule decides about which address (rule_file.ts). Beside the value and not in it:
-   * older nodes do not look here, and enforce the policy all the same. Missing from an older control plane.
+   * The rule file of a policy, which has the deciding rule of each address (rule_file.ts). Outside of the value, because
+   * older nodes ignore it here and still enforce the policy. Missing from an older control plane.
    */
   rules?: PolicyRecord
   /** Set if the policy has rules that expire. Beside the value, so that older nodes ignore it and wait for the control plane. */
   expiring?: ExpiringRules
 }
-/** When the first of its rules expires, in milliseconds, and all of its rules (rule_list.ts) to tell what holds from then on. */
+/**
+ * When the first rule expires, in milliseconds, and all rules (rule_list.ts), from which the node computes what applies
+ * afterwards.
+ */
 export type ExpiringRules = Static<typeof ExpiringRules>
 export const isPolicyRecord = (value: unknown): value is PolicyRecord => policyCheck.Check(value)
 export const isExpiringRules = (value: unknown): value is ExpiringRules => expiringCheck.Check(value)

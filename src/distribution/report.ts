@@ -28,11 +28,11 @@ import { isOrderId, longestOrderSeconds } from './emergency.ts'
 import { readTraffic } from './traffic_report.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
-// A node that was cut off sends old counts when it is back. Beyond this nothing shows them any more.
+// A reconnected node sends old counts. Nothing shows counts older than this.
 const oldestHitMs = 31 * dayMs
-// Clocks differ a little. What is further ahead is not a moment that has been.
+// Clocks differ a little. A time further ahead is invalid.
 const maxAheadMs = 60 * 60 * 1_000
-// A node sends its counts every two seconds: more than this from one address within them is not a count.
+// A node sends counts every two seconds. A larger count for one address is invalid.
 const maxCount = 1_000_000_000
 const maxHits = 20_000
 const maxAllowed = 10_000
@@ -42,16 +42,16 @@ const maxRefusalCharacters = 1_000
 const maxHealth = 1_000
 const maxDifferences = 20
 const maxEmergencies = 100
-// More than fit into the bytes that a node has for them.
+// More than fit into the space that a node has for them.
 const [maxUncoveredAccounts, maxUncoveredNames] = [1_000, 5_000]
 
-/** `dropped`: how many counts, refusals and states of upstreams in it were out of bounds, and were left out. */
+/** `dropped`: number of counts, refusals and upstream states that were out of bounds. */
 export type ReadReport = { report: Report; dropped: number }
 
 /**
- * A report as the node sent it, or undefined when it is not one. A node may be broken or stolen, and what it says is
- * written into tables together with what others say: one value that PostgreSQL refuses would stop it for all of them. So
- * everything is bounded here. NATS lets a node write under its own name only; the report must be about that node.
+ * Parses a report, or returns undefined if it is invalid. A node may be broken or stolen, and its data is written
+ * together with that of other nodes: one value that PostgreSQL rejects would stop all of them. Everything is therefore
+ * bounded here. NATS lets a node write only under its own name; the report must be about that node.
  */
 export function readReport(text: string, subject: string, now: number): ReadReport | undefined {
   const sent = parse(text)
@@ -150,7 +150,7 @@ function readRefused(sent: unknown): Pick<Report, 'refused'> {
   return isCount(records) && (lowest === null || isCount(lowest)) ? { refused: { records, lowest, generations } } : {}
 }
 
-/** What cannot be read is as if it differed from now on: a node that says nothing sensible is not known to be right. */
+/** Treats an unreadable value as a difference from now on: a node that reports nonsense is not known to be correct. */
 function readDifferences(sent: unknown, now: number): Pick<Report, 'differences'> {
   if (!isObject(sent)) return {}
   const { found, latest } = sent
@@ -230,7 +230,7 @@ function readCertificates({ nodeKey, certificates }: Record<string, unknown>, no
 
 const hostName = /^[\x21-\x7e]{1,255}$/
 
-/** What an account learns about its own names: a report that lists an account twice, or too many, lists none. */
+/** Accounts see this about their own names. If the report lists an account twice, or too many, none is used. */
 function readUncovered(sent: unknown): Pick<CertificateCounts, 'uncovered'> {
   if (!isObject(sent) || !Array.isArray(sent.accounts) || sent.accounts.length > maxUncoveredAccounts) return {}
   const accounts = sent.accounts.map(readUncoveredOfAccount).filter(isThere)
@@ -248,7 +248,7 @@ function readUncoveredOfAccount(sent: unknown): UncoveredOfAccount | undefined {
   return { account, count, names: names as string[] }
 }
 
-/** Shown to tenants: plain characters only, so that a reason cannot pretend to be anything else. */
+/** Shown to tenants: plain characters only, so that a reason cannot imitate other output. */
 const plainReason = new RegExp(`^[\\x20-\\x7e]{1,${maxReasonCharacters}}$`)
 
 function readHealth(sent: unknown, now: number): UpstreamHealth | undefined {

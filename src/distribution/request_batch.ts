@@ -3,41 +3,41 @@ import { type Id, isId, momentOfUuid } from '../kernel/ids.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
 import { type EdgeRequest, isEdgeRequest } from './requests.ts'
 
-/** With the longest of everything, some 2.5 KB each: a batch stays below half of the default limit of NATS. */
+/** At maximum lengths, some 2.5 KB each: a batch stays below half of NATS's default limit. */
 export const maxBatchRequests = 200
 export const maxBatchDrops = 1_000
-/** Clocks differ a little. What is further ahead has not been. */
+/** Clocks differ a little. A time further ahead is invalid. */
 const maxAheadMs = 60 * 60 * 1_000
 const hourMs = 60 * 60 * 1_000
 const maxCount = 1_000_000_000
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** A request that is kept: it has an account, and something about it is worth a look. */
+/** A kept request has an account and is worth a look. */
 export type KeptRequest = EdgeRequest & {
   account: NonNullable<EdgeRequest['account']>
   edge: NonNullable<EdgeRequest['edge']>
 }
-/** How many requests of an account a node did not keep within an hour. */
+/** The number of an account's requests that a node did not keep within an hour. */
 export type DroppedRequests = { account: Id<'ac'>; hour: string; count: number }
 export type RequestBatch = {
   node: string
-  /** The same when a batch is sent again because no answer came. */
+  /** Stays the same when an unanswered batch is sent again. */
   batch: string
   requests: KeptRequest[]
   dropped: DroppedRequests[]
 }
-/** `kept`: the node may forget the batch. `unreadable`: it makes no sense to send it again. */
+/** `kept`: the node may forget the batch. `unreadable`: a retry is pointless. */
 export type BatchAnswer = 'kept' | 'unreadable'
 
 export const isKept = (request: EdgeRequest): request is KeptRequest =>
   request.account !== null && request.edge !== null && request.outcome !== 'allowed'
 
-/** `refused`: how many parts of it were out of bounds, and were left out. */
+/** `refused`: number of parts that were out of bounds and left out. */
 export type ReadBatch = { batch: RequestBatch; refused: number }
 
 /**
- * A batch as the node sent it, or undefined when it is not one. Like a report, it comes from a node that may be broken or
- * stolen: everything is bounded here, and whether an account has such an edge is asked when it is written.
+ * Parses a batch, or returns undefined if it is invalid. The node may be broken or stolen, so everything is bounded
+ * here; the write checks whether the account has such an edge.
  */
 export function readBatch(text: string, subject: string, now: number, oldest: number): ReadBatch | undefined {
   const sent = parse(text)

@@ -4,12 +4,15 @@ import { type IdPrefix, type Id as IdText, idPattern } from '../kernel/ids.ts'
 import { formatAddress, parseAddress } from '../kernel/ip/address.ts'
 import { parseRfc3339 } from '../kernel/time.ts'
 
-/** A WebSocket has the protocol that it began with, and status 101. */
+/** A WebSocket has the protocol of its first request, and status 101. */
 export const requestProtocols = ['tcp', 'http/1.0', 'http/1.1', 'h2', 'h3'] as const
 
 export const requestOutcomes = ['allowed', 'refused', 'warned', 'limited', 'failed'] as const
 
-/** Why a request did not get what it asked for, by outcome. Allowed ones have none, and warnings of restrictions name those instead. */
+/**
+ * Reasons by outcome why a request failed. Allowed requests have none; warnings of restrictions name the restriction
+ * instead.
+ */
 export const requestReasons = {
   allowed: [],
   warned: ['policy', 'user_agent_filter', 'methods', 'rate_limit'],
@@ -20,13 +23,13 @@ export const requestReasons = {
     'cors',
     'methods',
     'emergency',
-    // In the TLS handshake, of which there is no request, or in one.
+    // During the TLS handshake, before any request, or in a request.
     'client_certificate_missing',
     'client_certificate_expired',
     'client_certificate_untrusted',
   ],
   limited: ['source', 'edge', 'account', 'websockets', 'rate_limit'],
-  /** First what the edge answers by itself, then what upstreams do, then what clients do. */
+  /** First the edge's own responses, then upstream failures, then client failures. */
   failed: [
     'bad_request',
     'bad_host',
@@ -53,7 +56,7 @@ export const requestReasons = {
   ],
 } as const satisfies Record<(typeof requestOutcomes)[number], readonly string[]>
 
-/** In characters, which are bytes: what is not printable ASCII is percent-encoded. The rest is cut off. */
+/** In characters, which are bytes because other than printable ASCII is percent-encoded. Longer values are cut off. */
 export const requestLimits = { method: 32, host: 255, path: 1_024 } as const
 
 const Closed = <P extends Parameters<typeof Type.Object>[0]>(properties: P) =>
@@ -73,16 +76,15 @@ const Moment = Type.Refine(
 )
 
 /**
- * One HTTPS request, or one TCP connection, as the node's proxy saw it when it ended. It has no headers, no body and no
- * query, where clients put confidential data. Ids are those that applied when it was decided.
+ * One HTTPS request or TCP connection as the node's proxy saw it at its end. It has no headers, body or query, where
+ * clients put confidential data. Ids are those at the time of the decision.
  */
 export const EdgeRequest = Closed({
   /** A UUIDv7, the request's X-Request-Id. */
   id: Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' }),
-  /** When it arrived. */
   at: Moment,
   node: Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' }),
-  /** Null when no edge was found, or nothing below an edge. */
+  /** Null if no edge was found, or nothing below the edge. */
   account: OrNull(Id('ac')),
   edge: OrNull(Id('edghts', 'edgtcp')),
   route: OrNull(Id('edghtsrt')),
@@ -92,25 +94,28 @@ export const EdgeRequest = Closed({
   method: OrNull(Printable(requestLimits.method)),
   host: OrNull(Printable(requestLimits.host)),
   path: OrNull(Printable(requestLimits.path)),
-  /** Null for TCP, and when nothing was answered. */
+  /** Null for TCP, and without a response. */
   status: OrNull(Type.Integer({ minimum: 100, maximum: 999 })),
   durationMs: Count,
-  /** What the client sent and got, heads included. */
+  /** Bytes received from and sent to the client, heads included. */
   bytesIn: Count,
   bytesOut: Count,
-  /** `address:port` that was dialed, IPv6 in brackets. */
+  /** The dialed `address:port`, with IPv6 in brackets. */
   upstream: OrNull(Type.String({ pattern: '^(?:[0-9.]+|\\[[0-9a-f:.]+\\]):\\d{1,5}$', maxLength: 53 })),
   outcome: Type.Enum([...requestOutcomes]),
   /** One of `requestReasons`. */
   reason: OrNull(Type.Enum([...new Set(Object.values(requestReasons).flat())])),
-  /** The account's restriction that refused, warned or allowed; null when it was the edge's or route's own policies, or none. */
+  /**
+   * The account's restriction that refused, warned or allowed. Null for the edge's or route's own policies, and without
+   * any.
+   */
   restriction: OrNull(Id('ipx')),
   policy: OrNull(Id('ipp')),
-  /** Null when no rule matched, and the request was refused for that, or when none was asked. */
+  /** Null if no rule matched and the request was therefore refused, or no policy was checked. */
   rule: OrNull(Id('ipr')),
-  /** Applied on the node when it was decided. */
+  /** The node's generation at the time of the decision. */
   generation: Count,
-  /** Trace id of the `traceparent` that the client sent, if it sent a valid one. */
+  /** Trace id of a valid `traceparent` header from the client. */
   trace: OrNull(Type.String({ pattern: '^[0-9a-f]{32}$' })),
 })
 export type EdgeRequest = Static<typeof EdgeRequest>
@@ -119,13 +124,16 @@ export type RequestReason = NonNullable<EdgeRequest['reason']>
 
 const checker = Compile(EdgeRequest)
 
-/** Nodes may be broken or stolen: what they send is taken only when every field is in bounds. */
+/** Nodes may be broken or stolen, so every field must be in bounds. */
 export const isEdgeRequest = (sent: unknown): sent is EdgeRequest =>
   checker.Check(sent) && (sent.reason === null || isReasonOf(sent.outcome, sent.reason))
 
 const isReasonOf = (outcome: RequestOutcome, reason: RequestReason): boolean =>
   requestReasons[outcome].some((each) => each === reason)
 
-/** Its address was refused. Filters of routes refuse for other reasons, which say nothing about restrictions. */
+/**
+ * True if the client's address was refused. Filters of routes refuse for other reasons, which say nothing about
+ * restrictions.
+ */
 export const isAddressRefused = ({ outcome, reason }: Pick<EdgeRequest, 'outcome' | 'reason'>): boolean =>
   outcome === 'refused' && (reason === 'policy' || reason === 'restriction')

@@ -4,10 +4,10 @@ import { accountHeader, accountHeaderBytes, addressBytes, cutPolicy, type Family
 import { orderFault, type PolicyFile, wholeFile, writeAddress } from './policy_file.ts'
 
 /**
- * Which rule decides about an address, for edges to count: `GHR1`, the account, the number of IPv4 and of IPv6 ranges, then
- * for each range that a rule decides about its first address and the rule's id. Where no rule matches there is no range:
- * the policy file says so, and this file is not read. No decision is made by this file, so that a node without it refuses and
- * allows the same.
+ * The deciding rule of each address, for edges to count hits: `GHR1`, the account, the numbers of IPv4 and IPv6 ranges,
+ * then the first address and the rule's id for each range with a deciding rule. Addresses that no rule matches have no
+ * range: the policy file already shows that, so this file is not read. It decides nothing, so a node without it refuses
+ * and allows the same.
  */
 const magic = 'GHR1'
 const idBytes = 16
@@ -36,7 +36,7 @@ export function encodeRules(accountId: Uuid, policy: CompiledPolicy, ruleIds: Bu
   return wholeFile(cutPolicy(policy, format), format)
 }
 
-/** Why these bytes are no such file; undefined when they are one. Checked before HAProxy sees it. */
+/** Why the bytes are not a rule file; undefined if they are. Checked before HAProxy reads them. */
 export function ruleFileFault(bytes: Buffer): string | undefined {
   if (bytes.length < accountHeaderBytes || bytes.toString('latin1', 0, 4) !== magic) return 'is not a file of rules'
   const [count4, count6] = [bytes.readUInt32BE(20), bytes.readUInt32BE(24)]

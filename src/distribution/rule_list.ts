@@ -17,15 +17,15 @@ import {
 import { orderFault } from './policy_file.ts'
 
 /**
- * The rules of a policy before they are compiled, for nodes to compile them again without those that have expired: `GHL1`,
- * the account, the number of IPv4 and of IPv6 rules, then for each rule its first address, prefix length, action (1 allow,
- * 2 deny), when it expires (milliseconds in 6 bytes, 0 never) and id. In the order of the ranges, wider before narrower.
+ * The rules of a policy before compilation, for nodes to compile them again without expired ones: `GHL1`, the account, the
+ * numbers of IPv4 and IPv6 rules, then for each rule its first address, prefix length, action (1 allow, 2 deny), expiry
+ * (milliseconds in 6 bytes, 0 for never) and id. In the order of the ranges, wider before narrower.
  */
 const magic = 'GHL1'
 const idBytes = 16
 const expiryBytes = 6
 const recordBytes = (family: Family) => addressBytes[family] + 2 + expiryBytes + idBytes
-/** A record begins with the address and the prefix length, which no other record has. */
+/** A record begins with address and prefix length, which are unique together. */
 const keyBytes = (family: Family) => addressBytes[family] + 1
 const maxPrefixLength = { 4: 32, 6: 128 } as const
 
@@ -92,7 +92,7 @@ function encode({ rules, ruleIds }: DatedRules, family: Family): Buffer {
   return out.subarray(0, at)
 }
 
-/** Why these bytes are no such file; undefined when they are one. */
+/** Why the bytes are not a rule list; undefined if they are. */
 export function ruleListFault(bytes: Buffer): string | undefined {
   if (bytes.length < accountHeaderBytes || bytes.toString('latin1', 0, 4) !== magic) return 'is not a list of rules'
   const { end4, end6 } = endsOf(bytes)
@@ -124,7 +124,7 @@ function addressAt(table: Buffer, at: number, family: Family): Address {
     : { family: 6, w0: word(0), w1: word(1), w2: word(2), w3: word(3) }
 }
 
-/** Expects a file in which `ruleListFault` finds nothing. */
+/** Call it only if `ruleListFault` found nothing. */
 export function readRuleList(bytes: Buffer): DatedRules & { accountId: Uuid } {
   const { end4 } = endsOf(bytes)
   const rules: DatedRule[] = []

@@ -4,11 +4,11 @@ import type { EdgeRecord } from './records.ts'
 import { isGeneration, recordFault } from './validate.ts'
 
 /**
- * Records are signed by the control plane: an intruder in NATS can delay a change but not make one. A public key is
- * written as `ed25519:` and its 32 bytes in base64url, and known by the first characters of their hash.
+ * The control plane signs records, so an intruder in NATS can delay a change but not create one. A public key is written
+ * as `ed25519:` and its 32 bytes in base64url, and identified by the first characters of their hash.
  */
 export type Signer = { readonly keyId: string; readonly sign: (payload: string) => string }
-/** Whether this signature of a payload was made with the key. */
+/** True if the key made this signature of the payload. */
 type Verifier = (payload: string, signature: string) => boolean
 export type TrustedKeys = ReadonlyMap<string, Verifier>
 
@@ -31,7 +31,7 @@ export function createSigner(publicKey: string, privateKeyPem: string): Signer {
   return { keyId: keyIdOf(publicKey), sign: (payload) => sign(null, Buffer.from(payload), key).toString('base64') }
 }
 
-/** Throws for anything that is not a list of public keys: an agent must not start with fewer than its operator meant. */
+/** Throws for anything but a list of public keys: an agent must not start with fewer keys than its operator intended. */
 export function trustedKeys(texts: readonly string[]): TrustedKeys {
   return new Map(
     texts.map((text) => {
@@ -46,7 +46,7 @@ export function trustedKeys(texts: readonly string[]): TrustedKeys {
   )
 }
 
-/** The signed form: the payload is the exact text that was signed, so JSON formatting does not matter. */
+/** The payload is the exact signed text, so JSON formatting does not matter. */
 type Envelope = { payload: string; key: string; signature: string }
 
 export function seal(payload: object, signer: Signer): string {
@@ -54,7 +54,7 @@ export function seal(payload: object, signer: Signer): string {
   return JSON.stringify({ payload: text, key: signer.keyId, signature: signer.sign(text) } satisfies Envelope)
 }
 
-/** What was signed, or why it is not believed. */
+/** The signed payload, or why it is not trusted. */
 export function open(envelope: string, keys: TrustedKeys): { payload: unknown } | { fault: string } {
   let parsed: Partial<Envelope>
   try {
@@ -75,7 +75,7 @@ export function open(envelope: string, keys: TrustedKeys): { payload: unknown } 
   }
 }
 
-/** Why an envelope is not believed, as far as keys and signature go. `untrusted`: none of these keys can tell. */
+/** Why an envelope is not trusted, as far as keys and signature go. `untrusted`: none of these keys can verify it. */
 export function sealFault(envelope: string, keys: TrustedKeys): 'untrusted' | 'forged' | undefined {
   const opened = open(envelope, keys)
   if (!('fault' in opened)) return undefined
@@ -84,10 +84,13 @@ export function sealFault(envelope: string, keys: TrustedKeys): 'untrusted' | 'f
 
 export const digestOf = (records: readonly string[]): string => hash('sha256', JSON.stringify(records), 'hex')
 
-/** With `signed` when the control plane has signed it: then it is true that this generation of a thing cannot be applied. */
+/**
+ * `signed` is set if the control plane has signed the record: this generation then exists, although it cannot be
+ * applied.
+ */
 export type RecordFault = { fault: string; signed?: Signed }
 
-/** A record that was signed, is well-formed, and stands under its own key. */
+/** Opens a record, which must be signed, well-formed and stored under its own key. */
 export function openRecord(envelope: string, keys: TrustedKeys, expectedKey?: string): EdgeRecord | RecordFault {
   const opened = open(envelope, keys)
   if ('fault' in opened) return opened

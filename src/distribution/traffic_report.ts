@@ -4,44 +4,47 @@ import { isId } from '../kernel/ids.ts'
 const minuteMs = 60_000
 /** A node that was cut off for longer has to join again. */
 const oldestMs = 7 * 24 * 60 * minuteMs
-/** Clocks differ a little. What is further ahead has not been. */
+/** Clocks differ a little. A time further ahead is invalid. */
 const maxAheadMs = 2 * minuteMs
 /** More than one node can serve between two batches. */
 const maxCount = 1_000_000_000
-/** In one report: the control plane writes them in one transaction. */
+/** Limit for one report, which the control plane writes in one transaction. */
 export const maxTrafficCounts = 2_000
 const maxLatencies = 2 * (lastLatencyBucket + 1)
 
 /**
- * What ended on a node within a minute, at one TCP edge or at one route with one backend. `edge` is null for all of an
- * account for which the node had no room, and `route` and `backend` are then null, too.
+ * Finished traffic on a node within a minute, at one TCP edge or at one route with one backend. If the node had no room,
+ * `edge`, `route` and `backend` are null, and the count is the account's total.
  */
 export type TrafficCount = {
   account: string
   edge: string | null
   route: string | null
   backend: string | null
-  /** When it began, in milliseconds. */
+  /** Start of the minute, in milliseconds. */
   minute: number
   /** In the order of `trafficFigures`. */
   counts: number[]
-  /** In the order of `judgedFigures`, if there is any. Apart, because older control planes drop counts that they do not know. */
+  /**
+   * In the order of `judgedFigures`, if present. Separate, because older control planes drop counts that they do not
+   * know.
+   */
   judged?: number[]
-  /** Pairs of a bucket and a count, of HTTP requests that were answered and neither refused nor limited. */
+  /** Pairs of a bucket and a count, for answered HTTP requests that were neither refused nor limited. */
   latencies: number[]
 }
 
-/** Batches of one sender have ascending numbers, so that one that comes twice is added once. */
+/** Batches of one sender have ascending numbers, so that a repeated one is added once. */
 export type ReportedTraffic = {
   sender: string
   batch: number
-  /** Requests of which nothing is known, because the agent could not keep up. */
+  /** Requests about which nothing is known, because the agent could not keep up. */
   lost: number
   counts: TrafficCount[]
 }
 export const keptTraffic = (batch: number): string => `kept traffic ${batch}`
 
-/** Undefined for what is no batch. `dropped` are counts in it that cannot be true. */
+/** Undefined if it is not a batch. `dropped`: number of implausible counts. */
 export function readTraffic(sent: unknown, now: number): { read: ReportedTraffic; dropped: number } | undefined {
   if (!isObject(sent) || !Array.isArray(sent.counts) || !isCount(sent.batch)) return undefined
   const { sender, batch, lost } = sent
@@ -63,7 +66,7 @@ function readCount(sent: unknown, now: number): TrafficCount | undefined {
   if (!isTimely || minute % minuteMs !== 0) return undefined
   if (!Array.isArray(counts) || counts.length !== trafficFigures.length || !counts.every(isCount)) return undefined
   const [requests = 0, ...parts] = counts
-  // A request that was refused, limited or failed is one of those that ended.
+  // Refused, limited and failed requests are included in the total.
   if (requests === 0 || parts.reduce((sum, part) => sum + part, 0) > requests) return undefined
   if (!Array.isArray(latencies) || !areLatencies(latencies, requests)) return undefined
   if (judged !== undefined && !areJudged(judged, requests)) return undefined

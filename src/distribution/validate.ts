@@ -5,7 +5,7 @@ import { type RecordKey, type RecordKind, recordKinds } from './records.ts'
 
 type Checker = { prefix: IdPrefix; fields: readonly string[]; check: Validator }
 
-/** Compiled once: a node that starts cold checks every record of the installation. */
+/** Compiled once: a node that starts without records checks every record of the installation. */
 const checkers = Object.fromEntries(
   Object.entries(recordKinds).map(([kind, { prefix, value }]): [string, Checker] => [
     kind,
@@ -13,12 +13,12 @@ const checkers = Object.fromEntries(
   ]),
 ) as Record<RecordKind, Checker>
 
-/** Differs between versions of this program that know other kinds of records, or other fields of them. */
+/** Changes with the kinds of records and their fields, which differ between versions of this program. */
 export const recordFormat: string = hash('sha256', JSON.stringify(recordKinds), 'hex').slice(0, 12)
 
 /**
- * Why a record must not be applied, or undefined. The limits are those of the API: a record that gets here in another way, by a
- * defect or by an attack, is refused, and the last good state stays.
+ * Why a record must not be applied; undefined if it may. The limits are those of the API: a record that bypasses the
+ * API, through a defect or an attack, is refused, and the last good state stays.
  */
 export function recordFault(record: unknown): string | undefined {
   if (!isObject(record)) return 'is not an object'
@@ -32,11 +32,11 @@ export function recordFault(record: unknown): string | undefined {
 }
 
 /**
- * A thousand changes a second reach it in 8,900 years. What claims a later one comes from a defect or a damaged entry, and nothing
- * true could ever follow it: nodes and publishers treat it as unreadable, and the next comparison replaces it.
+ * A thousand changes a second reach it in 8,900 years. A higher generation is a defect or a damaged entry, and no valid
+ * one could ever follow it: nodes and publishers treat it as unreadable, and the next comparison replaces it.
  */
 const maxGeneration = 2 ** 48
-/** How far something has come: a generation, or 0 before the first. */
+/** A generation, or 0 before the first. */
 export const isPosition = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= maxGeneration
 export const isGeneration = (value: unknown): value is number => isPosition(value) && value >= 1
@@ -50,7 +50,6 @@ function checkerOf(key: string): Checker | undefined {
   return isId(checker.prefix, id) ? checker : undefined
 }
 
-/** Describes why a value was rejected. */
 function valueFault({ fields, check }: Checker, value: Record<string, unknown>): string {
   const unknown = Object.keys(value).find((field) => !fields.includes(field))
   if (unknown !== undefined) return `has an unknown field ${quoted(unknown)}`

@@ -6,12 +6,12 @@ import { type EdgeRequest, isEdgeRequest, requestOutcomes } from './requests.ts'
 /** A node forgets a watch that has not been renewed for this long. */
 export const watchLeaseMs = 6_000
 export const renewWatchesMs = 2_000
-/** More than one process has at once: src/commands/serve.ts sets its limit. */
+/** More than one process has at once: src/commands/serve.ts sets the limit. */
 const maxWatches = 1_000
-/** With the longest of everything, a quarter of what NATS takes as one message. */
+/** At maximum lengths, a quarter of NATS's largest message. */
 export const maxTailLines = 100
 
-/** Which of an account's requests a viewer wants to see as they happen. Null matches all. */
+/** Selects the requests of an account that a viewer sees live. Null matches all. */
 export type Watch = {
   id: string
   account: Id<'ac'>
@@ -21,14 +21,14 @@ export type Watch = {
   /** A CIDR range. */
   source: string | null
 }
-/** Everything that one process of the control plane watches, told every two seconds and at each change. */
+/** All watches of one control plane process, sent every two seconds and at each change. */
 export type Watches = { process: string; watches: Watch[] }
 
 export type TailLine = { watches: string[]; request: EdgeRequest }
-/** `dropped`: how many more there were of each watch than a node tells about. */
+/** `dropped`: matching requests of each watch that the node did not send. */
 export type Tail = { node: string; lines: TailLine[]; dropped: { watch: string; count: number }[] }
 
-/** Compiled once: a node asks it of every request of the account. */
+/** Compiled once, because a node calls it for every request of the account. */
 export function matcherOf({ edge, outcome, source }: Watch): (request: EdgeRequest) => boolean {
   const range = source === null ? undefined : parseCidr(source).cidr
   return (request) => {
@@ -40,7 +40,7 @@ export function matcherOf({ edge, outcome, source }: Watch): (request: EdgeReque
   }
 }
 
-/** Undefined for what is not one: a control plane of another version. */
+/** Undefined if unreadable, for example from a control plane of another version. */
 export function readWatches(text: string): Watches | undefined {
   const sent = parse(text)
   if (!isObject(sent) || !isShort(sent.process) || !Array.isArray(sent.watches)) return undefined
@@ -56,7 +56,7 @@ function isWatch(sent: unknown): sent is Watch {
   return source === null || (isShort(source) && parseCidr(source).cidr !== undefined)
 }
 
-/** What a node saw, or undefined when it is not that. Nodes may be broken or stolen: see readBatch(). */
+/** Parses a node's message, or returns undefined if it is invalid. Nodes may be broken or stolen: see readBatch(). */
 export function readTail(text: string, subject: string): Tail | undefined {
   const sent = parse(text)
   if (!isObject(sent) || !Array.isArray(sent.lines) || !Array.isArray(sent.dropped)) return undefined
