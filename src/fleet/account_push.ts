@@ -10,19 +10,19 @@ import { fleetVersion, nodesForNats } from './node_store.ts'
 const timeout = 2_000
 const pushedAtOnce = 20
 
-/** Resolves when NATS has stored it; servers of a cluster give it to each other. Throws when NATS does not take it. */
+/** Resolves once NATS has stored it; servers of a cluster share it. Throws if NATS does not accept it. */
 export async function pushAccount(system: Pick<NatsConnection, 'request'>, accountJwt: string): Promise<void> {
   const answer = await system.request('$SYS.REQ.CLAIMS.UPDATE', accountJwt, { timeout })
   const { data, error } = answer.json<{ data?: { code?: number }; error?: { description?: string } }>()
   if (data?.code !== 200) throw new Error(`NATS refused an account: ${error?.description ?? answer.string()}`)
 }
 
-/** Gives NATS the account of the control plane and of each node, and knows which it has. */
+/** Pushes the accounts of the control plane and of each node to NATS, and tracks which ones NATS has. */
 export function createAccountPush(db: DbPool, clock: Clock) {
-  /** What NATS has of each account. Empty when one of its servers may have less, such as one that was down. */
+  /** The pushed JWT of each account. Cleared if a NATS server may have fewer, for example because it was down. */
   const pushed = new Map<string, string>()
   let pushedVersion: string | undefined
-  /** Counts how often a server may have lost accounts, also while they are given to NATS. */
+  /** Number of times that a server may have lost accounts, including during a push. */
   let losses = 0
 
   async function push(system: NatsConnection, account: string, state: string, jwt: () => string): Promise<void> {
@@ -38,13 +38,13 @@ export function createAccountPush(db: DbPool, clock: Clock) {
       pushed.clear()
       pushedVersion = undefined
     },
-    /** Resolves to whether NATS has all of them. */
+    /** Resolves to whether NATS has all accounts. */
     async pushChanged(system: NatsConnection, operator: NatsOperator): Promise<boolean> {
       const lossesBefore = losses
       const version = await fleetVersion(db)
       if (version === pushedVersion) return true
       await push(system, operator.keys.control.publicKey, 'open', () => controlAccountJwt(operator, clock()))
-      // Before the nodes, which import from them.
+      // Pushed before the nodes' accounts, which import from these.
       for (const { account, cell } of await cellAccounts(db))
         await (cell === null
           ? push(system, account, 'closed', () => closedAccountJwt(operator, { account, name: 'closed' }, clock()))

@@ -8,7 +8,7 @@ import type { FleetEvent } from './node_store.ts'
 
 type Parts = { db: DbPool; log: Pick<Log, 'warn' | 'error'>; isActive: IsActive }
 
-/** Records which orders nodes follow, which they got while the control plane may have been dead. */
+/** Records which emergency orders nodes follow: they may have received them while the control plane was down. */
 export function noteEmergencies(nodes: Pick<EdgeNodes, 'onReport'>, { db, log, isActive }: Parts): void {
   const noted = new Map<string, string>()
   nodes.onReport(({ node, emergencies = [] }, cell) => {
@@ -25,10 +25,10 @@ export function noteEmergencies(nodes: Pick<EdgeNodes, 'onReport'>, { db, log, i
 }
 
 const operation: FleetEvent['operation'] = 'emergency_order'
-/** A node that is stolen can report as many orders as it likes. */
+/** Rate limit, because a stolen node can report any number of orders. */
 const maxEventsPerDay = 100
 
-/** Once for each node and order, even when another process becomes the publisher. */
+/** Records each node and order once, even if another process becomes the publisher. */
 export const recordEmergency = (
   db: Db,
   node: string,

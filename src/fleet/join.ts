@@ -14,7 +14,7 @@ import {
 import { newNatsKey } from './nats_jwt.ts'
 import { type FleetNode, findFleetNode, insertFleetNode, latestFleetEvents, recordFleetEvent } from './node_store.ts'
 
-/** Resolves to a token with which one machine can join: under this name, or with null under its own. */
+/** Resolves to a token with which one machine can join, under this name or, with null, under its own. */
 export async function inviteNode(db: DbPool, invitation: Invitation): Promise<string> {
   const { cell, wave, name, lifeSeconds } = invitation
   const token = newJoinToken()
@@ -29,7 +29,7 @@ export async function inviteNode(db: DbPool, invitation: Invitation): Promise<st
   return token
 }
 
-/** What a node sends: the public halves of its keys, and the name that it would have. */
+/** Sent by a joining node: the public halves of its keys, and the name that it requests. */
 export type Joining = {
   readonly token: string
   readonly name: string
@@ -38,14 +38,14 @@ export type Joining = {
   readonly sourceIp: string | undefined
 }
 export type JoinedNode = Pick<FleetNode, 'name' | 'cell' | 'cellAccount' | 'wave' | 'account' | 'user'> & {
-  /** Where it reaches NATS, unless that is where all others do. */
+  /** The NATS servers of this node, if they differ from those of all others. */
   readonly leafServers: readonly string[] | null
 }
 type Refused = 'unknown' | 'expired' | 'used' | 'name taken'
 
 /**
- * Trades a token for a place in the fleet. `admit` runs before anything is committed: if NATS does not answer, the token
- * can be used again. The same node may ask twice, because it cannot know whether a lost answer was a yes.
+ * Exchanges a token for a place in the fleet. `admit` runs before the commit: if NATS does not answer, the token remains
+ * valid. A node may ask twice, because it cannot know what a lost answer said.
  */
 export async function joinFleet(
   db: DbPool,
@@ -102,7 +102,7 @@ export async function joinFleet(
 const refusedToken = 'join token: '
 const hourMs = 60 * 60 * 1_000
 
-/** One an hour: the log has each of them, and a table that anyone can fill is a disk that anyone can fill. */
+/** Records one event per hour, and logs each attempt: a table that anyone can fill would let anyone fill the disk. */
 async function mayNoteUnknown(db: DbPool): Promise<boolean> {
   const latest = await latestFleetEvents(db, 200)
   return !latest.some(({ at, detail }) => detail === `${refusedToken}unknown` && Date.parse(at) > Date.now() - hourMs)

@@ -16,16 +16,15 @@ const bodyLimitBytes = 4_096
 export type JoinParts = {
   readonly service: Service
   readonly fleet: Fleet
-  /** As nodes reach NATS. */
+  /** The NATS servers as nodes reach them. */
   readonly natsServers: readonly string[]
-  /** The PEM text of the CA that signed the certificates of NATS. Null: those that Node.js trusts. */
+  /** PEM of the CA that signed NATS's certificates. Null for those that Node.js trusts. */
   readonly natsCa: string | null
-  /** Whose emergency orders nodes follow. */
   readonly emergencyKeys: readonly string[]
   readonly warn: (fields: object, message: string) => void
 }
 
-/** How a machine becomes an edge node. It has no key of an account: what it may do is what its token says. */
+/** How a machine becomes an edge node. It has no API key; its token says what it may do. */
 export const joinRoutes = (parts: JoinParts): readonly PlainRoute[] => [
   {
     operation: 'edge_nodes.join',
@@ -63,7 +62,7 @@ async function join(parts: JoinParts, request: PlainRequest): Promise<PlainAnswe
   return { status: 200, body: { ...(await answer(parts, outcome)), nats_in_operator_mode: isAdmitted } }
 }
 
-/** The same for every reason: only the operator, who reads the log and the events, needs to know which it was. */
+/** The same refusal for every reason: only the operator, who reads the log and the events, needs to know which. */
 function refused({ rateLimits }: Service, { source, facts }: PlainRequest): Refusal {
   const use = rateLimits.countFailure(source, true)
   if (use?.allowance.allowed === false) {

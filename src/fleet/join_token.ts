@@ -3,13 +3,13 @@ import { type Db, many, maybeOne, run } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Cell } from '../operations/placement.ts'
 
-/** A prefix that secret scanners can look for, and 256 random bits. */
+/** A prefix for secret scanners, and 256 random bits. */
 const prefix = 'gatehouse_join_'
 const shape = new RegExp(`^${prefix}[\\w-]{43}$`)
 
 export const newJoinToken = (): string => prefix + randomBytes(32).toString('base64url')
 export const isJoinToken = (text: string): boolean => shape.test(text)
-/** A plain hash is enough for 256 random bits, and finding it by its hash takes the same time for every wrong one. */
+/** A plain hash suffices for 256 random bits. Looking up the hash takes the same time for every wrong token. */
 const hashed = (token: string): Buffer => hash('sha256', token, 'buffer')
 
 export type Invitation = {
@@ -37,7 +37,10 @@ export type JoinToken = {
   isExpired: boolean
 }
 
-/** Holds the token until the transaction ends: of two nodes with one token, the second sees what became of it. */
+/**
+ * Locks the token until the transaction ends, so that of two nodes with the same token the second sees the first one's
+ * result.
+ */
 export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | undefined> {
   const row = await maybeOne<{
     name: string | null
@@ -73,7 +76,7 @@ export async function lockJoinToken(tx: Db, token: string): Promise<JoinToken | 
 export const spendJoinToken = (tx: Db, token: string, account: string): Promise<void> =>
   run(tx, sql`update join_tokens set used_by = ${account} where token_hash = ${hashed(token)}`)
 
-/** Resolves to whether there was one that a machine could have joined with under this name. */
+/** Resolves to whether there was a token with which a machine could have joined under this name. */
 export async function withdrawJoinTokens(tx: Db, name: string): Promise<boolean> {
   const withdrawn = await many(
     tx,
@@ -84,7 +87,7 @@ export async function withdrawJoinTokens(tx: Db, name: string): Promise<boolean>
   return withdrawn.length > 0
 }
 
-/** Resolves to whether it is the first refusal of this token within a minute: one event of those is enough. */
+/** Resolves to whether this is the token's first refusal within a minute: one event per minute is enough. */
 export async function noteRefusal(db: Db, token: string): Promise<boolean> {
   const noted = await maybeOne(
     db,
@@ -96,6 +99,6 @@ export async function noteRefusal(db: Db, token: string): Promise<boolean> {
   return noted !== undefined
 }
 
-/** Those that have been useless for a month. Events tell of them for longer. */
+/** Deletes tokens that expired a month ago. Events keep a record of them for longer. */
 export const forgetJoinTokens = (db: Db): Promise<void> =>
   run(db, sql`delete from join_tokens where expires_at < now() - interval '30 days'`)

@@ -16,7 +16,7 @@ import { newNatsKey, signNatsJwt } from './nats_jwt.ts'
 /** A cell whose nodes may connect to leaf servers. */
 export type LinkedCell = { readonly name: string; readonly account: string }
 
-/** Everything that the nodes of a cell may ask, send and hear, under any name and in any wave. */
+/** The subjects that nodes of a cell may request, send on and receive, under any name and in any wave. */
 function subjectsOf(cell: string) {
   const waves = Array.from({ length: maxWaves }, (_, wave) => channelsOf(cell, wave))
   const { reports, requests, tail, watches } = channelsOf(cell)
@@ -28,8 +28,9 @@ function subjectsOf(cell: string) {
 }
 
 /**
- * A leaf server links one account, and each node has its own. So the nodes of such a cell import from this account, which
- * imports from CONTROL what they may use, and nothing of other cells. A server with the link can do what its nodes can.
+ * A leaf server links one account, but each node has its own. The nodes of such a cell therefore import from this
+ * account, which imports the permitted subjects of its own cell from CONTROL. A server with the link can do what its
+ * nodes can.
  */
 export function cellAccountJwt(operator: NatsOperator, { name, account }: LinkedCell, now: number): string {
   const control = operator.keys.control.publicKey
@@ -56,21 +57,25 @@ export function cellAccountJwt(operator: NatsOperator, { name, account }: Linked
 /** Only servers may connect with it. */
 const asLeaf = { allowed_connection_types: ['LEAFNODE'] }
 
-/** For the link of a leaf server in the account of a cell. It sends what nodes send, and hears what they hear. */
+/**
+ * Credentials for a leaf server's link in its cell's account. It sends what nodes send, and receives what they receive.
+ */
 export function leafUser(operator: NatsOperator, { name, account }: LinkedCell, now: number): NatsCredentials {
   const { sent, heard } = subjectsOf(name)
   const key = newNatsKey('user')
   const nats = {
     ...{ ...allUser, ...asLeaf, issuer_account: account },
     pub: { allow: [`${apiPrefix}.>`, ...sent] },
-    // Answers come under names that servers make.
+    // Replies use subjects that servers create.
     sub: { allow: [...heard, '_R_.>'] },
   }
   const claim = { subject: key.publicKey, name: `leaf of ${name}`, nats, now }
   return { jwt: signNatsJwt(operator.keys.nodes.seed, claim), seed: key.seed }
 }
 
-/** For its link in the system account, through which it gets accounts and revocations. It can give none itself. */
+/**
+ * Credentials for its link in the system account, from which it receives accounts and revocations. It cannot create any.
+ */
 export const leafSystemUser = ({ keys }: NatsOperator, now: number): NatsCredentials =>
   ownUser(
     keys.system,

@@ -15,28 +15,28 @@ import { defaultCellName } from '../kernel/edge/cells.ts'
 import { type NatsKey, newNatsKey, signNatsJwt } from './nats_jwt.ts'
 
 /**
- * Everything that signs for NATS in operator mode, and is kept in the database. The operator's root key is not part of it:
- * it has signed the operator's JWT, which names `operator` as a signing key, and is needed again only to replace that.
+ * All signing keys for NATS in operator mode, stored in the database. The operator's root key is not included: it has
+ * signed the operator's JWT, which names `operator` as a signing key, and is needed again only to replace that.
  */
 export type NatsOperator = {
-  /** For the configuration of nats-server. */
+  /** For nats-server's configuration. */
   readonly jwt: string
   readonly keys: {
     readonly operator: NatsKey
     readonly system: NatsKey
     readonly control: NatsKey
-    /** Signs the user of every node. The key of a node's own account is thrown away. */
+    /** Signs the users of all nodes. The key of a node's own account is discarded. */
     readonly nodes: NatsKey
   }
 }
 
-/** A node as NATS knows it. */
+/** A node's identity in NATS. */
 export type NatsNode = {
   readonly name: string
   readonly cell: string
   readonly wave: number
   readonly account: string
-  /** The account of its cell, if leaf servers link to that. */
+  /** The account of its cell, if leaf servers link to it. */
   readonly cellAccount: string | null
 }
 
@@ -57,7 +57,7 @@ export function newNatsOperator(now: number): { operator: NatsOperator; rootSeed
   return { operator: { jwt, keys }, rootSeed: root.seed }
 }
 
-/** All of them are needed: NATS accepts an account with fewer, and then refuses every connection to it. */
+/** All of these are required: NATS accepts an account with fewer, and then refuses every connection to it. */
 export const unlimited = {
   subs: -1,
   data: -1,
@@ -70,8 +70,8 @@ export const unlimited = {
 }
 const jetStream = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
 /**
- * A node has one connection. After a crash NATS may count the former one for minutes, and a restart adds another. A stolen
- * node gets no more than these.
+ * A node uses one connection. After a crash, NATS may count the former one for minutes, and a restart adds another. A
+ * stolen node gets no more than this.
  */
 const nodeLimits = { ...unlimited, conn: 16, leaf: 0, subs: 1_000 }
 
@@ -89,7 +89,9 @@ export const accountJwt = ({ keys }: NatsOperator, account: string, name: string
 export const systemAccountJwt = (operator: NatsOperator, now: number): string =>
   accountJwt(operator, operator.keys.system.publicKey, 'SYS', { limits: unlimited }, now)
 
-/** What nodes may ask. Reading only: never export a service with another effect, because every node could call it. */
+/**
+ * Requests that nodes may make. Read-only: never export a service with another effect, because every node could call it.
+ */
 const services = [
   '$JS.API.STREAM.INFO.*',
   '$JS.API.STREAM.MSG.GET.*',
@@ -98,13 +100,13 @@ const services = [
   ...allTails,
   ...allRenewals,
 ]
-/** What nodes may listen to. An account that imports only those of its cell and wave does not get the others. */
+/** Subjects that nodes may receive. An account that imports only those of its cell and wave does not get the others. */
 const streams = [
   ...[defaultChannels, channelsOf('*')].flatMap(({ batches, watches }) => [batches, watches]),
   ...[channelsOf(defaultCellName, '*'), channelsOf('*', '*')].map(({ batches }) => batches),
 ]
 
-/** Owns JetStream and the buckets. It does not depend on the nodes. */
+/** Owns JetStream and the buckets, independently of the nodes. */
 export const controlAccountJwt = (operator: NatsOperator, now: number): string =>
   accountJwt(
     operator,
@@ -126,22 +128,21 @@ export const imported = (type: 'service' | 'stream', account: string, subject: s
   ...(local_subject && { local_subject }),
 })
 
-/** Answered with as many messages as there are entries. */
+/** The answer has one message per entry. */
 export const directGets = (subject: string) => ({
   ...{ name: 'direct gets', subject, type: 'service' },
   ...{ response_type: 'Stream', response_threshold: 10_000_000_000 },
 })
 
-/** The calls with which the buckets of a wave are read. */
 export const bucketCalls = ({ records, blobs }: Pick<Channels, 'records' | 'blobs'>): string[] => [
   ...[records, blobs].flatMap((bucket) => [`STREAM.INFO.KV_${bucket}`, `STREAM.MSG.GET.KV_${bucket}`]),
   `DIRECT.GET.KV_${records}`,
 ]
 
 /**
- * Exactly what the node may reach, its cell, wave and name spelled out. Answers go no further than its account (ADR 0084).
- * With an account of its cell, it asks and reports through that, because only that reaches past a leaf server. It hears both:
- * one is silent at a leaf server, and the other one everywhere else.
+ * Exactly the subjects that the node may reach, with its cell, wave and name spelled out. Replies go no further than its
+ * account (ADR 0084). If its cell has an account, the node sends through that, because only that reaches past a leaf
+ * server. It receives from both: one is silent at a leaf server, and the other everywhere else.
  */
 function importsOf({ keys }: NatsOperator, { name, cell, wave, cellAccount }: NatsNode): object[] {
   const control = keys.control.publicKey
@@ -179,8 +180,8 @@ export const nodeAccountJwt = (operator: NatsOperator, node: NatsNode, now: numb
   )
 
 /**
- * The account of a revoked node. It is replaced and not deleted: servers of a cluster give each other the newest JWT of an
- * account, so one that was down cannot bring back what the others have deleted.
+ * The account of a revoked node. It is replaced instead of deleted, because servers of a cluster exchange the newest JWT
+ * of an account: one that was down cannot restore what the others have deleted.
  */
 export const closedAccountJwt = (
   operator: NatsOperator,
@@ -190,7 +191,7 @@ export const closedAccountJwt = (
   accountJwt(operator, account, name, { limits: nodeLimits, revocations: { '*': Math.floor(now / 1_000) } }, now)
 
 const dayMs = 24 * 60 * 60 * 1_000
-/** A control plane that is away for days locks no node out; renewed every day. */
+/** Renewed every day, so a control plane that is down for days locks no node out. */
 export const nodeJwtLifeMs = 7 * dayMs
 
 export const allUser = { type: 'user', subs: -1, data: -1, payload: -1 }
@@ -206,7 +207,7 @@ export const nodeUserJwt = ({ keys }: NatsOperator, node: NatsUser, now: number)
     lifeMs: nodeJwtLifeMs,
   })
 
-/** For one process of the control plane. */
+/** A user for one process of the control plane. */
 export const ownUser = (account: NatsKey, name: string, permissions: object, now: number): NatsCredentials => {
   const { publicKey, seed } = newNatsKey('user')
   return {
@@ -218,6 +219,6 @@ export const ownUser = (account: NatsKey, name: string, permissions: object, now
 export const controlPlaneUser = ({ keys }: NatsOperator, now: number): NatsCredentials =>
   ownUser(keys.control, 'control-plane', {}, now)
 
-/** May give NATS accounts, and nothing else that the system account can do. */
+/** May create NATS accounts, and nothing else that the system account can do. */
 export const accountPusher = ({ keys }: NatsOperator, now: number): NatsCredentials =>
   ownUser(keys.system, 'account-pusher', { pub: { allow: ['$SYS.REQ.CLAIMS.*'] }, sub: { allow: ['_INBOX.>'] } }, now)

@@ -2,8 +2,8 @@ import type { NatsCredentials } from '../distribution/nats_connection.ts'
 import { type NatsOperator, systemAccountJwt } from './nats_accounts.ts'
 
 /**
- * What nats.conf includes in place of authorization.conf: the same on every server, with any nodes, cells and accounts.
- * NATS gets those while it runs, and keeps them in `folder`.
+ * The file that nats.conf includes in place of authorization.conf. It is the same on every server, with any nodes,
+ * cells and accounts: NATS receives those at run time, and stores them in `folder`.
  */
 export const operatorConf = (operator: NatsOperator, folder: string, now: number): string => `\
 # Operator mode: NATS trusts the operator's key, and Gatehouse gives it the account of each node. Made by
@@ -16,7 +16,7 @@ resolver_preload { ${operator.keys.system.publicKey}: "${systemAccountJwt(operat
 
 export type LeafRemote = { readonly account: string; readonly file: string; readonly user: NatsCredentials }
 
-/** What the block `leafnodes` of a leaf server includes. NATS reads the files of credentials in `folder`. */
+/** For the `leafnodes` block of a leaf server. NATS reads the credentials files in `folder`. */
 export const remotesConf = (
   remotes: readonly Pick<LeafRemote, 'account' | 'file'>[],
   urls: readonly string[],

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { nkeys } from '@nats-io/transport-node'
 
-/** Both halves as text. The first letters say what a key is for: O operator, A account, U user, and S before them a seed. */
+/** Both halves as text. The first letter gives the type: O operator, A account, U user. A seed has an S before it. */
 export type NatsKey = { readonly publicKey: string; readonly seed: string }
 
 type Kind = 'operator' | 'account' | 'user'
@@ -12,7 +12,7 @@ export function newNatsKey(kind: Kind): NatsKey {
   return { publicKey: pair.getPublicKey(), seed: Buffer.from(pair.getSeed()).toString() }
 }
 
-/** Throws when it is no seed. */
+/** Throws if it is not a seed. */
 export const natsKeyOf = (seed: string): NatsKey => ({
   publicKey: nkeys.fromSeed(seedBytes(seed)).getPublicKey(),
   seed,
@@ -20,7 +20,7 @@ export const natsKeyOf = (seed: string): NatsKey => ({
 
 export const seedBytes = (seed: string): Uint8Array => Buffer.from(seed)
 
-/** Whether it is the public key of a user, checksum included. */
+/** True for a user's public key with a valid checksum. */
 export function isUserKey(text: string): boolean {
   try {
     nkeys.fromPublic(text)
@@ -38,7 +38,7 @@ type Claim = {
   readonly lifeMs?: number
 }
 
-/** As nats-server reads it (ADR-14 of NATS). Times are in whole seconds. */
+/** Same format as nats-server reads (ADR-14 of NATS). Times are in whole seconds. */
 export function signNatsJwt(signerSeed: string, { subject, name, nats, now, lifeMs }: Claim): string {
   const signer = nkeys.fromSeed(seedBytes(signerSeed))
   const claim = {

@@ -41,7 +41,7 @@ const toNode = (row: Row): FleetNode => ({
 export const listFleetNodes = async (db: Db): Promise<FleetNode[]> =>
   (await many<Row>(db, sql`select ${columns} from fleet_nodes order by name, joined_at`)).map(toNode)
 
-/** Every node that NATS must know: those that have joined, and those that were revoked while a JWT of theirs may be valid. */
+/** Every node that NATS must know: joined nodes, and revoked ones while one of their JWTs may be valid. */
 export const nodesForNats = async (db: Db): Promise<FleetNode[]> =>
   (
     await many<Row>(
@@ -52,7 +52,10 @@ export const nodesForNats = async (db: Db): Promise<FleetNode[]> =>
     )
   ).map(toNode)
 
-/** Differs after each join, each revocation, and when a cell gets or loses its account. Every process asks every other second. */
+/**
+ * Changes with each join and revocation, and when a cell gets or loses its account. Every process polls it every other
+ * second.
+ */
 export async function fleetVersion(db: Db): Promise<string> {
   const counts = await one<{ nodes: number; revoked: number; accounts: number; closed: number }>(
     db,
@@ -72,7 +75,7 @@ export async function findFleetNode(db: Db, name: string): Promise<FleetNode | u
   return row && toNode(row)
 }
 
-/** Resolves to false when another node has the name. */
+/** Resolves to false if another node has the name. */
 export async function insertFleetNode(
   tx: Db,
   { account, name, cellId, wave, user, nodeKey }: Omit<FleetNode, 'cell' | 'cellAccount' | 'joinedAt' | 'revokedAt'>,
@@ -87,7 +90,7 @@ export async function insertFleetNode(
   return inserted !== undefined
 }
 
-/** Resolves to undefined when no such node has joined. */
+/** Resolves to undefined if no such node has joined. */
 export async function setRevoked(tx: Db, name: string): Promise<FleetNode | undefined> {
   const row = await maybeOne<Row>(
     tx,

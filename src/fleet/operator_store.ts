@@ -19,7 +19,7 @@ function open({ jwt, sealed_keys: sealed, secrets_key_id: keyId }: Row, box: Sec
   return { jwt, keys: JSON.parse(box.open({ keyId, sealed }, context)) }
 }
 
-/** Resolves to false when there is one already: all nodes depend on it. */
+/** Resolves to false if there is one already, because all nodes depend on it. */
 export async function insertNatsOperator(db: Db, box: SecretsBox, { jwt, keys }: NatsOperator): Promise<boolean> {
   const { keyId, sealed } = box.seal(JSON.stringify(keys), context)
   const inserted = await maybeOne(
@@ -37,7 +37,7 @@ export const countNatsOperatorsBySecretsKey = (db: Db) =>
     sql`select secrets_key_id, count(*) from nats_operator group by secrets_key_id`,
   )
 
-/** Encrypts it with the current key. */
+/** Encrypts the operator with the current key. */
 export async function resealNatsOperator(tx: Db, box: SecretsBox) {
   const row = await maybeOne<Row>(
     tx,

@@ -8,7 +8,7 @@ import type { FleetEvent } from './node_store.ts'
 
 type Parts = { db: DbPool; clock: Clock; log: Pick<Log, 'error'>; isActive: IsActive }
 
-/** A node that is stolen can report what it likes, as often as it likes. */
+/** Rate limit, because a stolen node can report anything, any number of times. */
 const againMs = 60_000
 
 /** Logs that a node found its HAProxy changed, and records it for `gatehouse nodes events`. */
@@ -30,8 +30,8 @@ export function noteProxyChanges(nodes: Pick<EdgeNodes, 'onReport'>, { db, clock
 const operation: FleetEvent['operation'] = 'proxy_changed'
 
 /**
- * Once for each time, even when another process becomes the publisher, and once an hour: a table that a node can fill is a
- * disk that a node can fill.
+ * Records each change once, even if another process becomes the publisher, and at most once an hour: a node could
+ * otherwise fill the table, and with it the disk.
  */
 export const recordProxyChange = (db: Db, node: string, since: string): Promise<void> =>
   run(
