@@ -16,7 +16,7 @@ import { interval } from './interval.ts'
 
 type Wiring = { db: DbPool; secrets: SecretsBox | undefined; edges: EdgeView; metrics: Metrics; log: Logger }
 
-/** Throws when the settings cannot work; undefined without an authority. */
+/** Throws if the settings cannot work; undefined without a certificate authority. */
 export function readAcmeSettings(config: Config): AcmeSettings | undefined {
   const dnsHook = config.GATEHOUSE_ACME_DNS_HOOK
   const dnsOnly = config.GATEHOUSE_ACME_CHALLENGE === 'dns-01'
@@ -57,7 +57,7 @@ function readRoots(file: string): string | undefined {
   }
 }
 
-/** Without an authority there is nothing to do. */
+/** Does nothing without a certificate authority. */
 export function startAcme(config: Config, wiring: Wiring): () => Promise<void> {
   const { db, secrets, edges, metrics, log } = wiring
   const settings = readAcmeSettings(config)

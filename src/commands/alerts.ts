@@ -12,16 +12,22 @@ import { endTurn, type Turn, takeTurn } from '../resources/alerts/rule_store.ts'
 import { interval } from './interval.ts'
 
 const lookEveryMs = 1_000
-/** Nodes report every second or two: who hears from them for longer than this has heard from each that lives. */
+/** Nodes report every second or two. After listening for this long, a process has heard from every live node. */
 const listenMs = 12_000
-/** A process that does not hear from nodes leaves turns to others for this long, and then says what it does not know. */
+/**
+ * For this long, a process that does not hear from nodes leaves turns to others. Afterwards it reports that it does not
+ * know.
+ */
 const patienceMs = 30_000
-/** An account whose evaluation takes long is evaluated less often: at most so much of the time of a process. */
+/** Maximum share of a process's time for one account: a slow account is evaluated less often. */
 const share = 1 / 20
 
 type Parts = { db: DbPool; edges: EdgeView; metrics: Pick<Metrics, 'alerts'>; log: Pick<Logger, 'error'> }
 
-/** Evaluates alert rules in every process that serves, one account after the other; a lease keeps two from doing one at once. */
+/**
+ * Evaluates alert rules in every `serve` process, one account after the other. A lease keeps two processes from
+ * evaluating the same account.
+ */
 export function startAlerts(config: Config, { db, edges, metrics, log }: Parts): () => Promise<void> {
   const holder = newUuid()
   const stopping = new AbortController()

@@ -7,7 +7,7 @@ import type { DbPool } from '../db/pool.ts'
 import type { Metrics } from '../http/metrics/metrics.ts'
 import { interval } from './interval.ts'
 
-/** What requests leave behind and is written every second, not with each of them. */
+/** Data from requests that is written every second instead of with each request. */
 export function createBuffers(db: DbPool, metrics: Metrics, log: Logger) {
   const hitBuffer = createHitBuffer(db, metrics.countLostHits)
   const ruleHitBuffer = createRuleHitBuffer(db, metrics.countLostHits)
@@ -24,7 +24,7 @@ export function createBuffers(db: DbPool, metrics: Metrics, log: Logger) {
     ruleHitBuffer,
     usageBuffer,
     outcomeBuffer,
-    /** The returned function stops it, and writes what is left. */
+    /** Returns a function that stops it and writes the rest. */
     start(): () => Promise<void> {
       const stops = all.map(({ flush, what }) =>
         interval(1_000, flush, (err) => log.error({ err }, `cannot write ${what}; keeping them to retry`)),

@@ -25,7 +25,7 @@ export function createDomainService(config: Config, clock: Clock): DomainService
   }
 }
 
-/** Part of upkeep: whose TXT record has gone, and how many domains stand how. */
+/** Part of upkeep: checks for lost TXT records, and counts domains by status. */
 export async function checkDomains(
   db: DbPool,
   domains: DomainService,

@@ -46,7 +46,7 @@ type Substitutes = {
   retryMs?: number
 }
 
-/** An edge node: serves from its own disk at once, and takes in changes as soon as NATS can be reached. */
+/** An edge node: serves from its own disk immediately, and takes in changes once NATS is reachable. */
 export async function edge(
   config: EdgeConfig,
   { files = diskFiles, retryMs = 1_000 }: Substitutes = {},
@@ -124,7 +124,7 @@ export async function edge(
   return 0
 }
 
-/** Resolves when the agent has to end: true when HAProxy goes on without it. */
+/** Resolves when the agent has to exit: true if HAProxy keeps running. */
 async function waitToLeave(log: Log): Promise<boolean> {
   const signal = await waitForShutdown('SIGHUP')
   const leave = signal === 'SIGHUP'
@@ -135,7 +135,7 @@ async function waitToLeave(log: Log): Promise<boolean> {
   return leave
 }
 
-/** Without a copy: there may be a million. */
+/** Yields without a copy, because there may be a million items. */
 function* inTurn<Item>(...lists: Iterable<Item>[]): Generator<Item> {
   for (const list of lists) yield* list
 }
@@ -153,7 +153,7 @@ const openOrders = (config: EdgeConfig, { log, link, proxy, files }: OrderParts)
 
 type Observers = { log: Log; health: Health; differences: Differences; link: Link; files: Files }
 
-/** `losses`: how often HAProxy ended by itself. */
+/** `losses`: number of unexpected exits of HAProxy. */
 function openProxy(settings: ProxySettings, { log, health, differences, link, files }: Observers) {
   let losses = 0
   const proxy = createProxy(settings, {
@@ -171,7 +171,7 @@ function openProxy(settings: ProxySettings, { log, health, differences, link, fi
   return { proxy, losses: () => losses }
 }
 
-/** Undefined for a node that has a password only. */
+/** Undefined for a node with a NATS password only. */
 async function openJoined(config: EdgeConfig, files: Files, log: Log): Promise<Credentials | undefined> {
   const file = config.GATEHOUSE_NATS_CREDENTIALS_FILE
   if (file === '') return undefined
@@ -190,7 +190,7 @@ async function requireNatsAndHaproxy(config: EdgeConfig): Promise<void> {
   })
 }
 
-/** What HAProxy would refuse with a page of text, or the agent with a stack trace. */
+/** Checks files early, for which HAProxy would print a page of text, or the agent a stack trace. */
 async function requireFiles(config: EdgeConfig, folder: string): Promise<void> {
   const caFile = config.GATEHOUSE_EDGE_UPSTREAM_CA_FILE
   await access(caFile, constants.R_OK).catch(({ message }) => {
@@ -203,13 +203,16 @@ async function requireFiles(config: EdgeConfig, folder: string): Promise<void> {
   })
 }
 
-/** What the operator can change: the first alert of HAProxy, which says why, without its place in a generated file. */
+/**
+ * Keeps only HAProxy's first alert, which has the reason that the operator can act on, without its position in a
+ * generated file.
+ */
 function inOneLine(error: Error): never {
   const { message } = error
   if (!/cannot bind socket|Cannot raise FD limit/i.test(message)) throw error
   const [, why = message] = /\[ALERT\].*?: (?:Binding \S+ for \w+ \S+: )?(.*)/.exec(message) ?? []
   const line = `HAProxy did not start: ${why.trim()} 'gatehouse doctor' ('gatehouse-edge doctor' on a node) says what to do`
-  // A port may become free and an address may come up: this is for the service manager to try again.
+  // A port may become free, and an address may come up, so the service manager retries.
   if (/Address already in use|Cannot assign requested address/i.test(why))
     throw Object.assign(new Error(line), { code: 'EADDRINUSE' })
   throw new ConfigError(line)
@@ -227,11 +230,14 @@ type Around = {
   onApplied: (generation: number) => void
 }
 
-/** NATS is found through the system's servers, tenants' names through those of the setting: each may know other addresses. */
+/**
+ * Resolves the hosts of NATS with the system's servers, and tenants' names with the configured ones: each may return
+ * other addresses.
+ */
 const controlPlaneDns = (servers: readonly string[]) =>
   Promise.all([[], ...(servers.length > 0 ? [servers] : [])].map((each) => openDns({ servers: each, families: 'all' })))
 
-/** The agent with everything that it keeps on disk. */
+/** Opens the agent with everything that it stores on disk. */
 async function openAgent(
   config: EdgeConfig,
   { log, link, proxy, health, policyFolder, nodeKey, files, retryMs, onApplied }: Around,
@@ -295,7 +301,7 @@ async function openAgent(
   return { agent, stop }
 }
 
-/** The agent goes on meanwhile: what changes while the node still accepts counts here, too. */
+/** The agent keeps running during the drain, so that changes still apply while the node accepts requests. */
 const drain = (config: EdgeConfig, proxy: EdgeProxy): Promise<void> =>
   proxy.drain({
     delayMs: config.GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS * 1_000,

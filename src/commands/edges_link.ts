@@ -40,7 +40,7 @@ import { cellsWithWaves, laterWaves } from '../publisher/waves/waves.ts'
 import { interval } from './interval.ts'
 
 const dayMs = 24 * 60 * 60 * 1_000
-/** How often it is looked whether a cell has waves now, while none has. */
+/** How often to check for cells with waves while there are none. */
 const lookForWavesMs = 5_000
 const forgetEveryMs = 60_000
 
@@ -78,7 +78,7 @@ const requestIntake = ({
 
 type Parts = { buffers: EdgeBuffers; metrics: Metrics; log: Logger; secrets: SecretsBox | undefined; fleet: Fleet }
 
-/** Everything between the control plane and its edges. Without NATS there are none, and the API says so. */
+/** Everything between the control plane and its edges. Without NATS there are no edges, and the API says so. */
 export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, secrets, fleet }: Parts): EdgesLink {
   if (config.GATEHOUSE_NATS_URL.length === 0) return { view: noEdges, stop: async () => {} }
   const warnOnce = createWarnOnce(log)
@@ -90,7 +90,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     metrics.countDroppedFromReports(dropped)
     warnOnce(node, reportOfOthers)
   }
-  // Not waited for either: a database that does not answer yet must not keep the API from saying so.
+  // Not awaited: even if the database does not answer yet, the API must respond.
   void loadNodes(db).then(nodes.remember, (err) => log.warn({ err }, 'cannot load the known edge nodes yet'))
   const publishers = watchPublishers(metrics)
   const findOthers = createFindOthers(db, systemClock)
@@ -109,7 +109,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     fault ? log.warn(fault) : log.info('connected to NATS'),
   )
   metrics.watchNats(link.isConnected)
-  // Not waited for: the API answers and PostgreSQL keeps what changes while NATS is not there.
+  // Not awaited: without NATS, the API still answers, and PostgreSQL stores the changes.
   const publishing = publishOnceConnected().catch((err) => {
     if (!ending.signal.aborted) log.error({ err }, 'the connection to NATS failed')
   })
@@ -152,7 +152,7 @@ export function linkEdges(config: Config, db: DbPool, { buffers, metrics, log, s
     },
     async stop() {
       ending.abort()
-      // With NATS out of reach its calls hang; the database has everything, so there is nothing to wait for.
+      // Calls hang while NATS is unreachable. The database has everything, so waiting longer would gain nothing.
       await waitAtMost(3_000, publishing)
       await Promise.all([stopSaving(), stopForgetting(), stopSavingHealth(), stopWatching()])
       await nats?.close()
@@ -169,7 +169,7 @@ const forget = (db: DbPool, { isActive }: { isActive: IsActive }, log: Logger): 
     (err) => log.error({ err }, 'cannot save the state of edge nodes; retrying'),
   )
 
-/** For what a node or a record may cause again and again. */
+/** For warnings that a node or a record may cause over and over. */
 function createWarnOnce(log: Logger) {
   const warned = new Set<string>()
   return (about: string, message: string, err?: unknown): void => {
@@ -221,7 +221,10 @@ function publishToCells(
   return runPublishers({ listCells: list, publish, timing: given.timing, log }, ending)
 }
 
-/** Rollouts of the cells in which this process publishes. Every process knows which nodes get changes later than others. */
+/**
+ * Watches the rollouts of the cells in which this process publishes. Every process tracks which nodes get changes later
+ * than others.
+ */
 function watchWaves(
   db: DbPool,
   {
@@ -255,7 +258,7 @@ function watchWaves(
   )
 }
 
-/** For each wave, from when it is first asked for. */
+/** Created for each wave on first use. */
 function suspicionsOf(nodes: EdgeNodes, cell: Cell) {
   const ofWaves = new Map<number, Suspicions>()
   return (wave: number): Suspicions => {
@@ -265,7 +268,6 @@ function suspicionsOf(nodes: EdgeNodes, cell: Cell) {
   }
 }
 
-/** All that publishers reach through. */
 const waysOut = (config: Config, db: DbPool, nats: NatsConnection, secrets: SecretsBox | undefined) => ({
   databaseOf: publisherDatabase(db, systemTiming, secrets),
   afterLast: (cell: Cell, work: () => Promise<void>) => afterLastPublisher(db, cell, work),
@@ -274,7 +276,7 @@ const waysOut = (config: Config, db: DbPool, nats: NatsConnection, secrets: Secr
   timing: systemTiming,
 })
 
-/** What the publishers of this process say of themselves, for their metrics and for others here. */
+/** Tracks the state of this process's publishers, for metrics and for other parts of the process. */
 function watchPublishers(metrics: Metrics) {
   const active = new Set<string>()
   const faults = new Map<string, { heldBack?: string | undefined; stalled?: string | undefined }>()
@@ -317,7 +319,10 @@ const compileContext = (
   onUnavailable: (key, reason) => warnOnce(key, `cannot send ${key}; edge nodes keep what they have: ${reason}`),
 })
 
-/** Keys that nodes report, what each accepted one has to be sent, and how many there are. Resolves to whether something is to be sent. */
+/**
+ * Stores keys that nodes report, queues what each accepted key must receive, and counts nodes. Resolves to whether
+ * something has to be sent.
+ */
 async function noteReported(
   config: Config,
   db: DbPool,
@@ -342,7 +347,7 @@ const reportOfOthers =
 const waitingKey =
   "an edge node reports another key than the accepted one, and gets no certificates for it. If that is right, run 'gatehouse edge-keys accept'"
 
-/** Like counts, only by the active publisher of the cell. */
+/** Only in the active publisher of the cell, like counts. */
 function saveHealth(
   db: DbPool,
   nodes: Pick<EdgeNodes, 'onReport'>,

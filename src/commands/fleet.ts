@@ -19,7 +19,7 @@ export function joinRoutesOf(config: Config, fleet: Fleet, log: Logger): (servic
   const own = config.GATEHOUSE_NATS_PUBLIC_URL
   const parts = {
     fleet,
-    // A URL may hold a password, which is the control plane's.
+    // A URL may contain the control plane's password.
     natsServers: own.length > 0 ? own : config.GATEHOUSE_NATS_URL.map(withoutPassword),
     emergencyKeys: config.GATEHOUSE_EMERGENCY_KEYS,
     natsCa: file === '' ? null : readFileSync(file, 'utf8'),
@@ -30,7 +30,7 @@ export function joinRoutesOf(config: Config, fleet: Fleet, log: Logger): (servic
 
 const keepEveryMs = 2_000
 
-/** Without NATS there is no fleet to keep. */
+/** Without NATS there is no fleet to manage. */
 export function openFleet(
   config: Config,
   db: DbPool,
@@ -53,7 +53,7 @@ export function openFleet(
       ? async () => {}
       : interval(keepEveryMs, keep, (error) => {
           const reason = (error as Error).message
-          // Every other second, until NATS or PostgreSQL is back.
+          // Repeats every other second until NATS or PostgreSQL is back.
           if (reason !== lastReason) log.warn({ reason }, 'cannot give NATS the accounts of edge nodes yet; retrying')
           lastReason = reason
         })

@@ -12,23 +12,23 @@ export const createLog = (level: string): Logger =>
     standardOutput(),
   )
 
-/** How long a line may wait for others. */
+/** Maximum time that a line waits for others. */
 const gatherMs = 10
-/** Bytes that may wait for a reader that is slow or has stopped. */
+/** Maximum bytes that wait for a slow or stopped reader. */
 const maxWaiting = 4 * 1024 * 1024
 
 let lost = 0
-/** Lines that standard output did not take. */
+/** Lines that were dropped because standard output did not accept them. */
 export const lostLogLines = (): number => lost
 
 /**
- * The lines of a few milliseconds go out in one write: a write for each was a tenth of what a request costs. Only a process
- * that is killed meanwhile loses them; one that ends or crashes writes them first. Nothing waits for the reader: a log
- * collector that hangs must not take the API along.
+ * Writes the lines of a few milliseconds together: one write per line took a tenth of the cost of a request. Only a
+ * killed process loses the waiting lines; one that ends or crashes writes them first. Nothing waits for the reader,
+ * because a hanging log collector must not block the API.
  */
 function standardOutput() {
   let lines: string[] = []
-  /** How many of the lost ones no line has told yet. */
+  /** Lost lines that no line has reported yet. */
   let untold = 0
   const writeAll = () => {
     const written = lines
@@ -43,7 +43,7 @@ function standardOutput() {
     if (process.stdout.writableLength > maxWaiting) lose()
     else process.stdout.write((told ? lossNote(told) : '') + written.join(''), (err) => err && lose())
   }
-  // Each failed write has counted its lines.
+  // Each failed write has already counted its lines.
   process.stdout.on('error', () => {})
   process.stdout.on('drain', writeAll)
   process.on('exit', writeAll)
@@ -65,10 +65,10 @@ export async function waitForShutdown(...more: NodeJS.Signals[]): Promise<string
   })
 }
 
-/** A terminal and a supervisor may both send a signal. Only one that comes well after the first asks to hurry. */
+/** A terminal and a supervisor may both send a signal. Only one that arrives well after the first asks to hurry. */
 const sameOrderMs = 1_000
 
-/** Aborted by the next signal to terminate. */
+/** Aborts on the next termination signal. */
 export function nextSignal(): AbortSignal {
   const told = new AbortController()
   const since = Date.now()

@@ -16,7 +16,7 @@ import { countOpenRollouts } from '../publisher/waves/store.ts'
 import { acceptedNodeKeys } from '../resources/edge_nodes/store.ts'
 import { interval } from './interval.ts'
 
-/** A metric for every account and kind would be too many: only those that will soon need a decision are shown. */
+/** One metric per account and kind would be too many: shows only those that need a decision soon. */
 const [leastShare, maxShown] = [0.8, 50]
 
 type Shown = Pick<
@@ -24,7 +24,7 @@ type Shown = Pick<
   'showNewlyRefused' | 'showQuotaShares' | 'showNewestBackup' | 'showReadiness' | 'showNodeStates' | 'showRollouts'
 >
 
-/** For those who alert on metrics, and do not ask /readyz. */
+/** For operators who alert on metrics instead of /readyz. */
 async function showReadiness(db: DbPool, hasStandby: boolean, metrics: Shown): Promise<void> {
   const isReady = (await readinessFaults(db)).length === 0
   const clockOffset = isReady ? await databaseClockOffset(db, systemClock).catch(() => undefined) : undefined
@@ -37,7 +37,7 @@ async function showReadiness(db: DbPool, hasStandby: boolean, metrics: Shown): P
   metrics.showReadiness({ isReady, clockOffset, standbys })
 }
 
-/** As /edge_nodes says it. Without the database it is not known what nodes should have applied. */
+/** Same states as in /edge_nodes. Without the database, it is unknown what nodes should have applied. */
 async function showNodeStates(db: DbPool, edges: EdgeView, metrics: Shown): Promise<void> {
   const nodes = edges.all()
   const read = await nodeStatuses(db, edges, nodes).catch(() => undefined)
@@ -52,7 +52,7 @@ async function nodeStatuses(db: DbPool, edges: EdgeView, nodes: readonly EdgeNod
   return nodes.map((node) => statusOfNode(node, { isConnected: edges.isConnected(), due, accepted }).state)
 }
 
-/** Keeps the metrics that are read from the database every minute. What one cannot read does not keep the others from theirs. */
+/** Reads these metrics from the database every minute. A failing one does not affect the others. */
 export function showMinuteMetrics(
   db: DbPool,
   edges: EdgeView,

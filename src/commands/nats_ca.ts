@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { ConfigError } from '../kernel/config_error.ts'
 
-/** At start: later it would look like a NATS that cannot be reached, and be tried again forever. */
+/** Checked at the start: later, the fault would look like an unreachable NATS and be retried forever. */
 export function requireNatsCa(file: string): void {
   if (file === '') return
   const is = `GATEHOUSE_NATS_CA_FILE is ${file}, which`

@@ -10,7 +10,7 @@ import { countWebhookSecretsByKey, resealWebhookSecrets } from '../resources/web
 type Place = { account_id: Uuid; id: Uuid }
 type Batch = { last: Place | undefined; resealed: number; unreadable: { id: string; reason: string }[] }
 
-/** What the keys of GATEHOUSE_SECRETS_KEY_FILE encrypt. */
+/** Data that the keys of GATEHOUSE_SECRETS_KEY_FILE encrypt. */
 type SealedStore = {
   /** In messages: 'the private key of cert_…', 'private keys: 3'. */
   one: string
@@ -18,7 +18,7 @@ type SealedStore = {
   countByKey: (db: Db) => Promise<{ secrets_key_id: string; count: number }[]>
   /** Encrypts the next rows with the current key. */
   reseal: (tx: Db, box: SecretsBox, after: Place) => Promise<Batch>
-  /** What it means when the key is missing, for the operator. */
+  /** Consequence of a missing key, for the operator. */
   withoutKey: string
 }
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { ConfigError } from '../kernel/config_error.ts'
 
-/** For its owner only, and never over another file. */
+/** Readable only by its owner. Never overwrites a file. */
 export function writeSecretOnce(file: string, text: string): void {
   try {
     writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true })

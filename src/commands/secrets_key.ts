@@ -10,12 +10,12 @@ import { sealedStores } from './sealed_stores.ts'
 
 const name = 'GATEHOUSE_SECRETS_KEY_FILE'
 
-/** Undefined without the setting: then nothing that needs it can be stored, and everything else works. */
+/** Undefined without the setting: data that needs a key is then refused, and everything else works. */
 export function openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: file }: Config): SecretsBox | undefined {
   if (file === '') return undefined
   let text: string
   try {
-    // With this file, every private key in a backup can be decrypted.
+    // This file decrypts every private key in a backup.
     const { mode } = statSync(file)
     if (mode & 0o007)
       throw new ConfigError(
@@ -39,11 +39,13 @@ export function requireSecretsBox(config: Config): SecretsBox {
   return box
 }
 
-/** Not done by `serve` itself: processes of a version that cannot read them may still run beside it. */
+/** `serve` does not do this itself: processes of a version that cannot read the result may still run. */
 export const encryptHint = (hasKey: boolean): string =>
   `${hasKey ? 'Run' : `Set ${name}, restart every process, and run`} 'gatehouse secrets rotate' when every process has this version`
 
-/** A file that was exchanged for another must not be found out when the first certificate has to be sent again. */
+/**
+ * Warns at the start: a replaced key file should not be discovered only when the first certificate has to be sent again.
+ */
 export async function warnOfMissingKeys(db: DbPool, box: SecretsBox | undefined, log: Logger): Promise<void> {
   for (const { many, countByKey, withoutKey } of sealedStores) {
     for (const { secrets_key_id, count } of await countByKey(db).catch(() => [])) {

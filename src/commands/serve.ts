@@ -47,9 +47,9 @@ import { startConfirmations } from './unconfirmed.ts'
 import { upkeep } from './upkeep.ts'
 import { destinationFault, startWebhooks, webhookPolicy } from './webhooks.ts'
 
-/** How long to wait, before listening, for the database to say that it is the wrong one. */
+/** How long to wait, before listening, for the database to prove that it is the wrong one. */
 const databasePatienceMs = 2_000
-/** Each holds a connection, asks the database every two seconds, and has nodes send what it watches. */
+/** Each stream holds a connection, queries the database every two seconds, and makes nodes send watched requests. */
 const streamLimits = { total: 100, perAccount: 10 }
 
 export async function serve(config: Config): Promise<number> {
@@ -110,7 +110,7 @@ export async function serve(config: Config): Promise<number> {
   const address = app.server.address()
   log.info({ address, public_url: config.GATEHOUSE_PUBLIC_URL, version }, 'listening')
 
-  // Not waited for: a database that is not there yet, or not migrated, is the business of /readyz.
+  // Not awaited: /readyz reports a database that is down or not migrated.
   void warnOfPowerfulRole(db, log)
   void warnOfMissingKeys(db, secrets, log)
 
@@ -122,7 +122,7 @@ export async function serve(config: Config): Promise<number> {
   return 0
 }
 
-/** What goes on beside the answers to requests. Returns a function that stops it. */
+/** Starts everything besides answering requests. Returns a function that stops it. */
 function startWork(
   config: Config,
   parts: {
@@ -152,7 +152,7 @@ function startWork(
   return () => Promise.all(stop.map((each) => each()))
 }
 
-/** Resolves when the requests in flight are finished, or have been given up. */
+/** Resolves once the requests in flight have finished, or the deadline has passed. */
 async function closeWhenTold(app: ReturnType<typeof createServer>, config: Config, log: Logger): Promise<void> {
   const signal = await waitForShutdown()
   log.info({ signal }, 'shutting down: finishing requests in flight')
@@ -171,7 +171,7 @@ const databaseOf = (config: Config, db: DbPool) => ({
   noteBreakGlass,
 })
 
-/** What is served besides the API. */
+/** Routes besides the API. */
 async function plainRoutes(config: Config, fleet: Fleet, log: Logger) {
   const signIn = config.GATEHOUSE_DASHBOARD ? await signInRoutes(config, log) : () => []
   const joining = joinRoutesOf(config, fleet, log)
@@ -202,7 +202,7 @@ const installationSettings = (
   secrets,
 })
 
-/** What the account's admins learn from the audit, and the caller does not. */
+/** Refusals that the account's admins see in the audit, and the caller does not. */
 const createRefusalNotes = (db: DbPool, metrics: Metrics, log: Logger) => ({
   noteFailedSignIn: createFailedSignInNotes({
     db,
@@ -216,7 +216,7 @@ const createRefusalNotes = (db: DbPool, metrics: Metrics, log: Logger) => ({
   ),
 })
 
-/** A database that is not there yet may come. One that refuses this user or has another name will not. */
+/** A missing database may still come up. One that rejects this user, or has another name, will not. */
 async function refuseWrongDatabase(db: DbPool): Promise<void> {
   const asked = run(db, sql`select`).catch((error: unknown) => {
     if (isWrongDatabase(error)) throw error

@@ -12,7 +12,7 @@ import type { Provider } from '../sign_in/provider.ts'
 import { sessionRoutes } from '../sign_in/session_routes.ts'
 import { findAccount } from './accounts/find.ts'
 
-/** The operator's providers. Their file is read once, and its parser loaded only if there is one. */
+/** The operator's sign-in providers. Reads the file once, and loads the parser only if there is a file. */
 export async function readSignInProviders(config: Config): Promise<readonly Provider[]> {
   const file = config.GATEHOUSE_OIDC_FILE
   const providers = file ? (await import('../sign_in/providers_file.ts')).readProviders(file) : []
@@ -23,7 +23,7 @@ export async function readSignInProviders(config: Config): Promise<readonly Prov
   return providers
 }
 
-/** What is served for signing in. No provider is asked for anything yet: `serve` starts while they are down. */
+/** Routes for signing in. Contacts no provider yet, so `serve` starts while they are down. */
 export async function signInRoutes(config: Config, log: Pick<Logger, 'warn'>) {
   const providers = await readSignInProviders(config)
   const clients = createClients(systemClock)

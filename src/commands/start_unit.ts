@@ -8,8 +8,8 @@ const systemctl = (...args: string[]): string =>
   execFileSync('systemctl', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
 
 /**
- * Starts a unit of systemd with its present settings, now and at every boot, and waits until it answers that it is ready.
- * A node that serves is reloaded: another agent takes over its HAProxy, and no request fails.
+ * Starts a systemd unit with its current settings, now and at every boot, and waits until it is ready. A running node is
+ * reloaded instead: another agent takes over its HAProxy, and no request fails.
  */
 export async function startUnit(unit: string, readyUrl?: () => string): Promise<void> {
   const processOf = () => systemctl('show', '--property=MainPID', '--value', unit)
@@ -35,7 +35,6 @@ export async function startUnit(unit: string, readyUrl?: () => string): Promise<
   }
 }
 
-/** `ready`, or why not. */
 export async function readiness(url: string): Promise<string> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(5_000) })
@@ -47,6 +46,5 @@ export async function readiness(url: string): Promise<string> {
   }
 }
 
-/** Where a service of this machine says whether it is ready. */
 export const readyUrl = ({ host, port }: { host: string; port: number }): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`

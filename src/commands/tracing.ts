@@ -5,7 +5,7 @@ import type { RequestSpan } from '../http/request_span.ts'
 
 export type Tracing = { note?: (span: RequestSpan) => void; stop: () => Promise<void> }
 
-/** Off unless it is configured, and then nothing of it is loaded. */
+/** Off unless configured; its code is loaded only then. */
 export async function openTracing(config: Config, log: Pick<Logger, 'warn'>): Promise<Tracing> {
   const { GATEHOUSE_TRACES_URL: url, GATEHOUSE_TRACES_SAMPLE: sample } = config
   if (url === '') return { stop: async () => {} }

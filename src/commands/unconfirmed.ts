@@ -11,13 +11,13 @@ import { countUnconfirmed, nextUnconfirmed, type Unconfirmed } from '../resource
 import { interval } from './interval.ts'
 
 /**
- * The longest and the shortest time between two looks. Changes of this process wake it for deadlines that they set; those of
- * others only count here when the other process is gone.
+ * Maximum and minimum time between two looks. This process is woken for deadlines that it sets itself; those of another
+ * process matter here only after that process is gone.
  */
 const [longestMs, shortestMs] = [2_500, 50]
-/** A deadline that was just set is at least a second away. */
+/** A new deadline is at least a second away. */
 const wokenAfterMs = 500
-/** One that fails is tried again after this, so that it does not keep the process busy. */
+/** Delay after a failure, so that a failing change set does not keep the process busy. */
 const afterFailureMs = 1_000
 const atOnce = 4
 
@@ -25,15 +25,15 @@ type Parts = {
   readonly db: DbPool
   readonly service: Acting['service']
   readonly routes: readonly Route[]
-  /** Rings when there may be new deadlines. */
+  /** Rings if there may be new deadlines. */
   readonly changes: Bell
   readonly metrics: Pick<Metrics, 'showUnconfirmed'>
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>
 }
 
 /**
- * Undoes change sets that were not confirmed in time. Every process that serves looks for them, and wakes when the next one is due;
- * the lock of its row lets one of them do it.
+ * Undoes change sets that were not confirmed in time. Every `serve` process looks for them, and wakes when the next one
+ * is due; a row lock lets only one process undo it.
  */
 export function startConfirmations({ db, service, routes, changes, metrics, log }: Parts): () => Promise<void> {
   const prepared = prepareAll(routes)
@@ -44,7 +44,6 @@ export function startConfirmations({ db, service, routes, changes, metrics, log 
     (err) => log.error({ err }, 'cannot count unconfirmed change sets'),
   )
 
-  /** Resolves to whether this process was the one to do it. */
   async function undo(due: Unconfirmed): Promise<boolean> {
     const operationId = newId('op')
     const outcome = await undoOverdue(db, due, (on, ownerId) =>
@@ -65,7 +64,7 @@ export function startConfirmations({ db, service, routes, changes, metrics, log 
     return true
   }
 
-  /** Resolves to how long to wait until the next look. */
+  /** Resolves to the time until the next look. */
   async function look(): Promise<number> {
     const next = await nextUnconfirmed(db)
     const due = next.filter(({ in_ms }) => in_ms <= 0)
@@ -84,7 +83,7 @@ export function startConfirmations({ db, service, routes, changes, metrics, log 
     })
     await Promise.all(workers)
     if (failures > 0) return afterFailureMs
-    // The next of the same accounts may be due.
+    // The next change set of the same accounts may be due.
     if (done > 0) return 0
     return Math.min(...next.map(({ in_ms }) => Math.max(in_ms, shortestMs)), longestMs)
   }

@@ -18,7 +18,7 @@ export class AccountExists extends Error {
 
 type Bootstrap = { accountName: string; adminName: string; adminEmail: string }
 
-/** An account with its first admin and that admin's key. Everything after that goes through the API. */
+/** Creates an account with its first admin and that admin's key. Everything else goes through the API. */
 export async function bootstrapAccount(db: DbPool, wanted: Bootstrap, publicUrl: string) {
   const account = { accountId: newUuid() }
   const origin: Origin = { ...account, operation: 'server.bootstrap', operationId: newId('op') }

@@ -28,7 +28,7 @@ const shown = ({
   status,
 })
 
-/** Without a proof: the operator knows whose it is. Refused while another account holds the domain. */
+/** Needs no proof, because the operator knows the owner. Refused while another account holds the domain. */
 export async function assignDomain(db: DbPool, nameOrId: string, domain: string): Promise<Line | 'no account'> {
   const account = await findAccount(db, nameOrId)
   if (!account) return 'no account'
@@ -48,7 +48,10 @@ export async function assignDomain(db: DbPool, nameOrId: string, domain: string)
   })
 }
 
-/** The account keeps the reservation, and can verify it. Hostports under it stay, until another account proves the domain. */
+/**
+ * The account keeps the reservation, and can verify it again. Hostports under the domain stay until another account
+ * proves it.
+ */
 export async function unassignDomain(
   db: DbPool,
   nameOrId: string,

@@ -2,11 +2,10 @@ import { type Db, maybeOne } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { isId, toUuid, type Uuid } from '../../kernel/ids.ts'
 
-/** For the operator who typed it. */
 export const noSuchAccount = (nameOrId: string): string =>
   `gatehouse: there is no account ${JSON.stringify(nameOrId)}. Use --account with its name or id (ac_…).`
 
-/** By name or by id, as an operator types it. */
+/** Finds an account by its name or id, as an operator types it. */
 export const findAccount = (db: Db, nameOrId: string): Promise<{ id: Uuid; name: string } | undefined> =>
   maybeOne(
     db,

@@ -6,7 +6,7 @@ import type { QuotaKind } from '../../kernel/quotas.ts'
 import { recordChange } from '../../operations/audit.ts'
 import { findAccount } from './find.ts'
 
-/** Null: back to the setting for all accounts. Resolves to undefined when there is no such account. */
+/** Null restores the default of all accounts. Resolves to undefined if there is no such account. */
 export async function setQuota(db: DbPool, nameOrId: string, kind: QuotaKind, limit: number | null) {
   const account = await findAccount(db, nameOrId)
   if (!account) return undefined
@@ -34,7 +34,6 @@ export async function setQuota(db: DbPool, nameOrId: string, kind: QuotaKind, li
   })
 }
 
-/** The quotas that accounts have of their own. */
 export async function listQuotas(db: DbPool) {
   const rows = await many<{ id: Uuid; name: string; kind: QuotaKind; limit: number }>(
     db,

@@ -5,7 +5,7 @@ import { newId, toId, type Uuid } from '../../kernel/ids.ts'
 import { recordChange } from '../../operations/audit.ts'
 import { findAccount } from './find.ts'
 
-/** Null: back to the setting for all accounts. Resolves to undefined when there is no such account. */
+/** Null restores the default of all accounts. Resolves to undefined if there is no such account. */
 export async function setRateLimit(db: DbPool, nameOrId: string, requestsPerMinute: number | null) {
   const account = await findAccount(db, nameOrId)
   if (!account) return undefined
@@ -23,7 +23,6 @@ export async function setRateLimit(db: DbPool, nameOrId: string, requestsPerMinu
   })
 }
 
-/** The accounts with a limit of their own. */
 export async function listRateLimits(db: DbPool) {
   const rows = await many<{ id: Uuid; name: string; requests_per_minute: number }>(
     db,

@@ -9,7 +9,7 @@ import { stableApiKeyFields, toApiKey } from '../../resources/api_keys/view.ts'
 import { lockActiveAdmins } from '../../resources/principals/store.ts'
 import { findAccount } from './find.ts'
 
-/** A new key for the account's first active admin; there always is one. Undefined when there is no such account. */
+/** Creates a key for the account's first active admin, who always exists. Undefined if there is no such account. */
 export async function recoverAccount(db: DbPool, nameOrId: string, publicUrl: string) {
   const account = await findAccount(db, nameOrId)
   if (!account) return undefined

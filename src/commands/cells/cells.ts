@@ -11,12 +11,12 @@ import { type Cell, defaultCell } from '../../operations/placement.ts'
 import { publishersByCell } from '../../publisher/lock.ts'
 import { shownThresholds, type Thresholds, thresholdColumns } from './thresholds.ts'
 
-/** For the operator: why a change of cells is not possible. Thrown, it undoes the change. */
+/** Why cells cannot be changed, for the operator. Throwing it rolls the change back. */
 export class CellsFault extends Error {
   override readonly name = 'CellsFault'
 }
 
-/** Changes of cells and placements take turns: which accounts a default cell serves follows from both. */
+/** Serializes changes of cells and placements: both together decide which accounts a default cell serves. */
 export const changingCells = <Result>(db: DbPool, change: (tx: Db) => Promise<Result>): Promise<Result> =>
   transaction(db, async (tx) => {
     await later(tx, sql`select ${lockInTransaction('placement')}`)
@@ -33,7 +33,7 @@ type CellInUse = Thresholds & {
   placed_accounts: number
 }
 
-/** With the process that sends changes to each, as `host:pid`. */
+/** Includes the process that publishes to each cell, as `host:pid`. */
 export async function listCellsInUse(db: Db): Promise<object[]> {
   const [cells, publishers] = [await countUses(db), await publishersByCell(db)]
   return cells.map(
@@ -67,7 +67,10 @@ const countUses = (db: Db) =>
     order by c.id`,
   )
 
-/** Resolves to how many accounts a default cell serves from now on. Without `confirmed` it may serve none. */
+/**
+ * Resolves to the number of accounts that a default cell serves from now on. Without `confirmed`, a default cell may
+ * serve none.
+ */
 export async function createCell(
   db: DbPool,
   { name, isDefault, confirmed }: { name: string; isDefault: boolean; confirmed: boolean },
@@ -104,7 +107,7 @@ const accounts = (count: number): string => `${count} ${count === 1 ? 'account' 
 const defaultCellNames = async (tx: Db): Promise<string[]> =>
   (await many<Cell>(tx, sql`select id, name from cells where is_default order by id`)).map(({ name }) => name)
 
-/** In the audit of each account that is placed nowhere. Resolves to their number. */
+/** Writes an audit event for each account without a placement. Resolves to their number. */
 async function noteDefaultCells(tx: Db, operation: string, before: string[], after: string[]): Promise<number> {
   const unplaced = await many<{ id: Uuid }>(
     tx,
@@ -120,11 +123,11 @@ async function noteDefaultCells(tx: Db, operation: string, before: string[], aft
   return unplaced.length
 }
 
-/** Only one that no node is in, in which no account is placed and that no edge names. */
+/** Deletes a cell only if no node is in it, no account is placed in it and no edge names it. */
 export const deleteCell = (db: DbPool, name: string): Promise<void> =>
   changingCells(db, async (tx) => {
     if (name === defaultCell.name) throw new CellsFault(`${name} is the cell of every installation and stays`)
-    // Before the cell is locked: a node that is joining holds its token, and then waits for the cell.
+    // Before the cell is locked: a joining node holds its token, and then waits for the cell.
     await run(tx, sql`delete from join_tokens where cell_id = (select id from cells where name = ${name})`)
     const cell = await maybeOne<Cell & { is_default: boolean }>(
       tx,
@@ -142,7 +145,7 @@ export const deleteCell = (db: DbPool, name: string): Promise<void> =>
       sql`delivery_key`,
     ])
       await later(tx, sql`delete from ${table} where cell_id = ${cell.id}`)
-    // NATS must know that these were revoked, wherever they were.
+    // NATS must still learn of these revocations, even if their cell is gone.
     await later(tx, sql`update fleet_nodes set cell_id = ${defaultCell.id} where cell_id = ${cell.id}`)
     await later(tx, sql`delete from edge_nodes where cell_id = ${cell.id}`)
     await closeCellAccount(tx, cell)

@@ -12,7 +12,7 @@ type Account = { readonly id: Uuid; readonly name: string }
 export type Placement = {
   readonly before: readonly string[]
   readonly after: readonly string[]
-  /** So many edges, routes and backends go from the nodes of a cell that they have to be confirmed. */
+  /** Set if so many edges, routes and backends leave the cell's nodes that the change needs a confirmation. */
   readonly unusual: number | undefined
 }
 
@@ -26,7 +26,10 @@ class DryRun extends Error {
   }
 }
 
-/** Lets exactly these cells serve the account; every default cell when there are none. Without `unusualAbove`, it is confirmed. */
+/**
+ * Places the account in exactly these cells, or in every default cell if there are none. Without `unusualAbove`, the
+ * change counts as confirmed.
+ */
 export async function place(
   db: DbPool,
   account: Account,
@@ -68,7 +71,6 @@ async function unusuallyMany(tx: Db, { id }: Account, above: UnusualAbove): Prom
   return isUnusual({ before: entries, added: 0, removed: entries }, above) ? entries : undefined
 }
 
-/** Those of `names` that `others` does not have. */
 export const lacking = (names: readonly string[], others: readonly string[]): string[] =>
   names.filter((name) => !others.includes(name))
 
@@ -79,7 +81,7 @@ async function findCells(tx: Db, names: readonly string[]): Promise<Cell[]> {
   return all.filter(({ name }) => names.includes(name))
 }
 
-/** After the account was locked: a change that names a cell has either ended, or waits until this one has. */
+/** Runs after the account is locked: a change that names a cell has either ended, or waits for this one. */
 async function refuseNamed(tx: Db, account: Account, removed: readonly string[]): Promise<void> {
   const naming = (await edgesNamingCells(tx, account)).filter(({ cells }) =>
     cells.some((name) => removed.includes(name)),
@@ -100,6 +102,6 @@ export async function edgesNamingCells(db: Db, { id }: Account): Promise<{ id: s
   return rows.map((row) => ({ id: toId(row.kind === 'tcp' ? 'edgtcp' : 'edghts', row.id), cells: row.cells }))
 }
 
-/** Whether it was placed by the operator, or is in every default cell. */
+/** True if the operator has placed the account; false if it is in every default cell. */
 export const isPlacedByName = async (db: Db, { id }: Account): Promise<boolean> =>
   (await many(db, sql`select from account_cells where account_id = ${id} limit 1`)).length > 0

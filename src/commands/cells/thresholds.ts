@@ -3,7 +3,7 @@ import { sql } from '../../db/sql.ts'
 import { transaction } from '../../db/transaction.ts'
 import { recordFleetEvent } from '../../fleet/node_store.ts'
 
-/** How changes are watched in a cell with waves. Null: off. */
+/** How rollouts are watched in a cell with waves. Null turns a threshold off. */
 export type Thresholds = {
   readonly soak_seconds: number
   readonly halt_addresses: number | null
@@ -12,7 +12,7 @@ export type Thresholds = {
 }
 
 export const off = 'off'
-/** As the operator reads them, and writes them. */
+/** In the form that the operator reads and writes. */
 export const shownThresholds = ({ soak_seconds, ...halts }: Thresholds): Record<string, number | typeof off> => ({
   soak_seconds,
   ...Object.fromEntries(Object.entries(halts).map(([name, value]) => [name, value ?? off])),
@@ -21,8 +21,8 @@ export const shownThresholds = ({ soak_seconds, ...halts }: Thresholds): Record<
 export const thresholdColumns = sql`soak_seconds, halt_addresses, halt_addresses_percent, halt_errors_percent`
 
 /**
- * Holds from the next look at the rollouts, even at those that are being watched. Resolves to undefined when there is no such
- * cell.
+ * Applies from the next look at the rollouts, even to those already being watched. Resolves to undefined if there is no
+ * such cell.
  */
 export const setThresholds = (db: DbPool, name: string, wanted: Partial<Thresholds>): Promise<Thresholds | undefined> =>
   transaction(db, async (tx) => {

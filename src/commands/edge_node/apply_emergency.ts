@@ -9,7 +9,7 @@ type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
 
 const timeoutMs = 60_000
 
-/** Gives the node on this machine an order. It needs nothing but the agent. */
+/** Gives an order to the node on this machine. Needs only the agent. */
 export async function applyEmergency(args: string[], config: StatusListen): Promise<number> {
   const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
   const [file, ...more] = positionals

@@ -2,7 +2,7 @@ import type { EdgeConfig } from '../../config/config.ts'
 
 type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
 
-/** What the node on this machine says at its status port. Undefined if none responds; `advice` is what to do then. */
+/** The reply of this machine's node at its status port. If none responds, prints `advice` and resolves to undefined. */
 export async function askNode(
   { GATEHOUSE_EDGE_STATUS_LISTEN: { host, port } }: StatusListen,
   path: string,

@@ -5,8 +5,9 @@ import { clockOffset } from '../../kernel/clock.ts'
 const everyMs = 60_000
 
 /**
- * How far this machine's clock is from that of NATS: rules expire by this clock, and what a node reports with a time from the
- * future is dropped. Servers since 2.10 say when they answered; with an older one, and before the first answer, it is unknown.
+ * Measures the offset between this machine's clock and NATS's: rules expire by this clock, and the control plane drops
+ * reports with a time in the future. Servers since 2.10 include the time in their replies. The offset is unknown with an
+ * older server, and before the first reply.
  */
 export function createClockWatch() {
   let offset: number | undefined
@@ -19,7 +20,7 @@ export function createClockWatch() {
   return {
     offset: (): number | undefined => offset,
     follow(streams: () => Promise<Pick<StreamAPI, 'info'>>, { records }: Channels, signal: AbortSignal): void {
-      // Without an answer, what was measured last stays the best that is known.
+      // Without a reply, the last measurement remains the best.
       const lookNow = () => void look(streams, records).catch(() => {})
       lookNow()
       const timer = setInterval(lookNow, everyMs).unref()

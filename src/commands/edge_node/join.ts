@@ -25,7 +25,6 @@ const options = {
 const unit = 'gatehouse-edge.service'
 const timeoutMs = 30_000
 
-/** What the control plane answers to a node that joins. */
 type Place = {
   name: string
   cell: string
@@ -42,7 +41,7 @@ type Place = {
   control_plane_hosts: string[]
 }
 
-/** Makes this machine an edge node, and starts it. Run again, it continues where it failed. */
+/** Makes this machine an edge node, and starts it. A second run continues where the first one failed. */
 export async function edgeJoin(args: string[], folder: string): Promise<number> {
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
   const [address, ...more] = positionals
@@ -72,7 +71,7 @@ export async function edgeJoin(args: string[], folder: string): Promise<number> 
   return 0
 }
 
-/** Before the token is used. */
+/** Runs before the token is used. */
 async function requireToStart(): Promise<void> {
   if (process.getuid?.() !== 0) throw new ConfigError('join writes /etc and starts a service. Run it as root')
   await requireHaproxy().catch((error) => {
@@ -86,26 +85,23 @@ function statusUrl(settings: string): string {
 }
 
 export type Order = {
-  /** The URL of the control plane. */
   address: string
   token: string
-  /** Unless the token has one. */
+  /** Used unless the token has a name. */
   name: string
-  /** Where the node keeps its state. */
   folder: string
-  /** The file for the settings of the node. */
   settings: string
-  /** Within one machine, the token may be sent in clear. */
+  /** Allows HTTP for a control plane on the same machine. */
   allowHttp?: boolean
-  /** Other addresses of NATS than the control plane hands out. */
+  /** NATS addresses to use instead of those from the control plane. */
   natsServers?: string[]
 }
 
 const patienceMs = 60_000
-/** The control plane limits attempts by address, and a whole fleet may join from behind one. */
+/** The control plane limits attempts by address, and a whole fleet may join from behind one address. */
 const crowdPatienceMs = 600_000
 
-/** For a control plane that is just starting. */
+/** Retries, because the control plane may still be starting. */
 export async function joinPatiently(order: Order): Promise<Place> {
   for (const deadline = Date.now() + patienceMs; ; await setTimeout(500))
     try {
@@ -115,7 +111,7 @@ export async function joinPatiently(order: Order): Promise<Place> {
     }
 }
 
-/** Trades the token for a place in the fleet. Private keys are made here and stay here. */
+/** Exchanges the token for a place in the fleet. Private keys are created here and never leave this machine. */
 export async function joinNode(order: Order): Promise<Place> {
   const { address, token, folder } = order
   const url = joinUrl(address, order.allowHttp)
@@ -136,7 +132,7 @@ export async function joinNode(order: Order): Promise<Place> {
   const place = { ...answer, nats_servers: order.natsServers ?? answer.nats_servers }
   if (place.nats_ca_pem !== null) await writeAtomically(diskFiles, files.ca, [place.nats_ca_pem], 0o644)
   await writeAtomically(diskFiles, files.settings, [settingsText(place, files, url)], 0o600)
-  // Last: it says that the node has joined.
+  // Written last: its existence means that the node has joined.
   await writeAtomically(diskFiles, files.credentials, [credentialsText({ jwt: place.nats_jwt, seed: key.seed })], 0o600)
   await diskFiles.remove(files.pending)
   await giveToOwner(folder, [files.credentials, join(folder, 'node.key')])
@@ -151,7 +147,7 @@ const filesIn = (folder: string, settings: string) => ({
 })
 type JoinFiles = ReturnType<typeof filesIn>
 
-/** There once the node has joined. */
+/** Exists once the node has joined. */
 export const credentialsFile = (folder: string): string => join(folder, 'nats.creds')
 
 function joinUrl(text: string, allowHttp = false): URL {
@@ -164,7 +160,7 @@ function joinUrl(text: string, allowHttp = false): URL {
   return new URL(`${url.href.replace(/\/$/, '')}/edge_nodes/join`)
 }
 
-/** Kept until the control plane has answered: the same node may ask again with the same key, and no other. */
+/** Stored until the control plane has replied: the node may ask again with the same key, but with no other. */
 async function pendingKey(file: string): Promise<NatsKey> {
   const text = (await diskFiles.read(file))?.toString().trim()
   if (text) return natsKeyOf(text)
@@ -218,7 +214,7 @@ function settingsText(place: Place, { ca, credentials }: JoinFiles, url: URL): s
   }).reduce((text, [name, value]) => `${text}${name}=${value}\n`, '# Made by gatehouse edge join.\n')
 }
 
-/** The service runs under a user of its own, and this command as root. */
+/** The service runs as its own user, and this command as root. */
 async function giveToOwner(folder: string, files: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return
   const { uid, gid } = await stat(folder)

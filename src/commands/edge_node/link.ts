@@ -28,12 +28,12 @@ type Node = {
   current: () => Omit<Report, 'hits' | 'allowed' | 'health' | 'upstreams'>
 }
 
-/** As NATS says it of a JWT. */
+/** NATS's wording for a refused JWT. */
 const isRefusal = (reason: string): boolean => /authorization violation|authentication (expired|revoked)/i.test(reason)
 const invitedAgain =
   "This node was revoked, or was away for more than 7 days. It serves what it has and gets no changes. To let it join again, see 'Join again' in docs/operate/edge-nodes.md"
 
-/** The node's connection to the control plane. The node works without it, and takes in changes once it is there. */
+/** The node's connection to the control plane. The node works without it, and takes in changes once it is connected. */
 export function createLink(config: EdgeConfig, log: Log, credentials: Credentials | undefined) {
   const ending = new AbortController()
   const nats = createNatsLink(config.GATEHOUSE_NATS_URL, (reason) => {
@@ -58,7 +58,7 @@ export function createLink(config: EdgeConfig, log: Log, credentials: Credential
     })
     const channels = channelsOf(config.GATEHOUSE_EDGE_CELL, config.GATEHOUSE_EDGE_WAVE)
     const openApi = () => openBucketApi(connection, channels)
-    // The node may have received a signal while it connected.
+    // The node may have received a signal while connecting.
     if (ending.signal.aborted) return connection.close()
     receiver = createReceiver(
       {
@@ -90,7 +90,7 @@ export function createLink(config: EdgeConfig, log: Log, credentials: Credential
     start(node: Node): void {
       follow(node).catch((err) => ending.signal.aborted || log.error({ err }, 'the connection to NATS failed'))
     },
-    /** Undefined without a connection, like a piece that is not there. */
+    /** Undefined without a connection, and for a missing piece. */
     fetchBlob: async (name: string) => receiver?.fetchBlob(name),
     /** Undefined without a connection. */
     hasRecord: async (key: RecordKey) => (nats.isConnected() ? receiver?.hasRecord(key) : undefined),
@@ -98,7 +98,7 @@ export function createLink(config: EdgeConfig, log: Log, credentials: Credential
     reportSoon: () => reporter?.soon(),
     isConnected: nats.isConnected,
     fault: nats.fault,
-    /** How far this machine's clock is ahead of that of NATS, in milliseconds; undefined when that is not known. */
+    /** Offset of this machine's clock from NATS's, in milliseconds, positive if ahead; undefined if unknown. */
     clockOffset: clock.offset,
     async stop(): Promise<void> {
       await reporter?.stop().catch(() => {})

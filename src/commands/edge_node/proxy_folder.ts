@@ -9,8 +9,8 @@ import { masterSocketIn, usualProxyFolder } from './settings.ts'
 type Folders = Pick<EdgeConfig, 'GATEHOUSE_EDGE_FOLDER' | 'GATEHOUSE_EDGE_RUNTIME_FOLDER' | 'GATEHOUSE_EDGE_NODE'>
 
 /**
- * Where HAProxy has its files and sockets. While the folder of the node is read-only, HAProxy cannot start there, so it gets
- * a temporary one: all that is in it can be made from the records. An HAProxy that is running stays where it is.
+ * Chooses the folder for HAProxy's files and sockets. HAProxy cannot start in a read-only folder, so it then gets a
+ * temporary one: everything in it can be rebuilt from the records. A running HAProxy keeps its folder.
  */
 export async function proxyFolder(config: Folders, log: Pick<Log, 'warn'>): Promise<string> {
   const usual = usualProxyFolder(config)
@@ -30,11 +30,11 @@ export async function proxyFolder(config: Folders, log: Pick<Log, 'warn'>): Prom
 const temporaryFolder = (config: Folders): string =>
   join(config.GATEHOUSE_EDGE_RUNTIME_FOLDER, config.GATEHOUSE_EDGE_NODE)
 
-/** Where the HAProxy that runs has its files, or the next one would. */
+/** The folder of the running HAProxy, or the one that the next would use. */
 export const runningProxyFolder = async (config: Folders): Promise<string> =>
   (await isInUse(temporaryFolder(config))) ? temporaryFolder(config) : usualProxyFolder(config)
 
-/** HAProxy can only start again in the temporary folder, and that is chosen when an agent starts. */
+/** HAProxy can restart only in the temporary folder, which an agent chooses when it starts. */
 export async function leaveReadOnlyFolder(folder: string, log: Pick<Log, 'error'>): Promise<void> {
   if (!(await isReadOnly(folder))) return
   log.error(
@@ -56,7 +56,7 @@ const isReadOnly = (folder: string): Promise<boolean> =>
     ({ code }: NodeJS.ErrnoException) => code === 'EROFS',
   )
 
-/** Private keys will be in it: the folder around it must be ours, where others may have made one under its name. */
+/** The folder will hold private keys, and others may have created the parent folder under its name: it must be ours. */
 async function makeTemporary(around: string, folder: string): Promise<void> {
   try {
     await mkdir(around, { recursive: true, mode: 0o700 })

@@ -36,7 +36,7 @@ type Around = {
   onServerChange: (native: string) => void
 }
 
-/** Everything that the node learns from the requests it serves. */
+/** Opens everything that the node derives from its requests. */
 export async function openRequests(
   config: EdgeConfig,
   { settings, log, hits, allowed, failures, files, onServerChange }: Around,

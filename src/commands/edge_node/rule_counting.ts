@@ -5,7 +5,7 @@ import type { ProxySettings } from '../../agent/haproxy/settings.ts'
 import { createRuleHits } from '../../agent/reports/rule_hits.ts'
 import type { Log } from '../../kernel/log.ts'
 
-/** Which rules decide on this node: from HAProxy's threads until the control plane has it, across restarts of the agent. */
+/** Counts which rules decide on this node, from HAProxy's threads to the control plane, across restarts of the agent. */
 export async function openRuleCounting(folder: string, settings: ProxySettings, log: Log, files: Files) {
   const file = join(folder, 'rule_hits.json')
   const hits = createRuleHits({ files })
@@ -17,7 +17,7 @@ export async function openRuleCounting(folder: string, settings: ProxySettings, 
   )
   return {
     hits,
-    /** After the last report. What the control plane does not have yet is for the next agent. */
+    /** Call it after the last report. Saves the undelivered counts for the next agent. */
     async stop(): Promise<void> {
       await receiver.close()
       await hits.save(file).catch((err) => log.error({ err }, 'cannot save rule hits; they are lost'))

@@ -5,7 +5,7 @@ import { createKept } from '../../agent/requests/kept.ts'
 import { createTail } from '../../agent/requests/tail.ts'
 import type { Channels } from '../../distribution/channels.ts'
 
-/** What the control plane learns of single requests: those worth a look, and those that are watched. */
+/** Single requests for the control plane: those worth a look, and those that are watched. */
 export function createSeenRequests(node: string, feed: RequestFeed) {
   const kept = createKept(node)
   const tail = createTail(node)

@@ -19,7 +19,7 @@ export function readTrustedKeys(
   }
 }
 
-/** Ports of the node's own listeners, which are no upstream at any address of this machine. */
+/** The node's own listeners, which are not allowed as upstreams at any address of this machine. */
 export function ownPorts(config: EdgeConfig): OwnPorts {
   const portOf = (at: string) => Number(at.slice(at.lastIndexOf(':') + 1))
   const web = [...config.GATEHOUSE_EDGE_HTTPS_LISTEN, ...config.GATEHOUSE_EDGE_HTTP_LISTEN].map(portOf)
@@ -27,10 +27,10 @@ export function ownPorts(config: EdgeConfig): OwnPorts {
   return [config.GATEHOUSE_TCP_PORTS, ...single.map((port) => ({ first: port, last: port }))]
 }
 
-/** Where NATS listens for clients, other servers, leaf servers and monitoring, as deploy/nats/nats.conf has it. */
+/** NATS's ports for clients, other servers, leaf servers and monitoring, as in deploy/nats/nats.conf. */
 const natsPorts = [4222, 6222, 7422, 8222]
 
-/** No tenant has a reason to reach these, and one that does can get past restrictions that trust their network. */
+/** Tenants have no reason to reach these hosts, and could bypass restrictions that trust the hosts' network. */
 export const controlPlaneHosts = (config: EdgeConfig): ControlPlaneHost[] => [
   ...config.GATEHOUSE_NATS_URL.map(natsHost).map(({ host, port }) => ({ host, ports: [port, ...natsPorts] })),
   ...config.GATEHOUSE_EDGE_CONTROL_PLANE_HOSTS.map((host) => ({ host, ports: [] })),

@@ -21,7 +21,10 @@ import type { Requests } from './requests.ts'
 
 type StatusListen = Pick<EdgeConfig, 'GATEHOUSE_EDGE_STATUS_LISTEN'>
 
-/** Before HAProxy is started: an agent that ends because it cannot listen would leave it behind. Rejects with EADDRINUSE. */
+/**
+ * Runs before HAProxy starts: an agent that exits because it cannot listen would leave HAProxy behind. Rejects with
+ * EADDRINUSE.
+ */
 export async function requireStatusPort({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: StatusListen): Promise<void> {
   const server = createServer().listen(listen)
   await once(server, 'listening')
@@ -144,14 +147,14 @@ function clockMetric(link: Link): Record<string, number> {
   return offset === undefined ? {} : { gatehouse_edge_clock_offset_seconds: offset / 1_000 }
 }
 
-/** None before the first: zero would look like a comparison long ago. */
+/** No metric before the first agreement: zero would look like a comparison long ago. */
 function agreementMetric(differences: Pick<Differences, 'state'>): Record<string, number> {
   const { agreedAt } = differences.state()
   return agreedAt === null ? {} : { gatehouse_edge_agreement_timestamp_seconds: Date.parse(agreedAt) / 1_000 }
 }
 
 const maxTroubled = 50
-/** Asks the node itself, because the control plane may be what is down. */
+/** From the node itself, because the control plane may be what is down. */
 const troubled = (health: Health) =>
   Iterator.from(health.all())
     .filter(({ status }) => status === 'down' || status === 'failing')

@@ -3,8 +3,8 @@ import { skipGenerations } from '../../operations/outbox.ts'
 import { withDatabase } from '../database.ts'
 
 /**
- * Once after the database was restored to an earlier point, before `serve`. Edge nodes take only higher generations than
- * they know, and the restored sequence is behind what they were told since: it goes ahead, further than any could be.
+ * Run it once after the database was restored to an earlier point, before `serve`. Edge nodes accept only higher
+ * generations than they know, and the restored sequence is behind: this advances it further than any node can be.
  */
 export const afterRestore = (config: Config): Promise<number> =>
   withDatabase(config, async (db) => {

@@ -12,7 +12,7 @@ import { version } from '../../config/version.ts'
 import { ConfigError } from '../../kernel/config_error.ts'
 import { openDatabase, withDatabase } from '../database.ts'
 
-/** Reading all of a table may take longer than a request. */
+/** Reading a whole table may take longer than a request. */
 export const noTimeouts = { statementTimeoutMs: 0, applicationName: 'gatehouse backup' }
 
 /** `backup FILE`, `backup FOLDER [--keep N]` and `backup verify FILE`. */
@@ -75,7 +75,7 @@ async function verify(config: Config, args: string[]): Promise<number> {
   )
 }
 
-/** The backup that a command line names, and the private key to read it with. */
+/** The backup that a command line names, and the private key that decrypts it. */
 export function sourceIn({
   values,
   positionals,
@@ -94,7 +94,7 @@ export const summary = (manifest: Manifest): string =>
 
 export const secondsSince = (began: number): string => `${((Date.now() - began) / 1_000).toFixed(1)} s`
 
-/** A backup that cannot be made or used is no bug: one line says why. */
+/** A backup that cannot be made or used is not a bug, so one line explains it. */
 export async function reported(work: () => Promise<number>): Promise<number> {
   try {
     return await work()

@@ -15,7 +15,7 @@ const checkUser = validator(UserCreate, 'body')
 
 export type NewAccount = { accountName: string; adminName: string; adminEmail: string }
 
-/** Prints one JSON line, so that a script can take the token from it. It is shown this once. */
+/** Prints one JSON line, from which a script can take the token. It is shown only this once. */
 export const bootstrap = (config: Config, wanted: NewAccount): Promise<number> =>
   withDatabase(config, async (db) => {
     try {
@@ -29,19 +29,19 @@ export const bootstrap = (config: Config, wanted: NewAccount): Promise<number> =
     }
   })
 
-/** An account with its first admin and a key, and the key that signs records if there is none. */
+/** Creates an account with its first admin and a key, and the signing key for records if there is none. */
 export async function createAccount(db: DbPool, config: Config, wanted: NewAccount) {
-  // The same limits as for a user that is made through the API.
+  // Same limits as for users created through the API.
   checkUser({ name: wanted.accountName, email: wanted.adminEmail })
   checkUser({ name: wanted.adminName, email: wanted.adminEmail })
-  // First: a secrets key that cannot be read must not lose the token of an account that was created.
+  // Runs first: an unreadable secrets key must not lose the token of a created account.
   const active = (await listSigningKeys(db)).find((key) => key.active)
   const signingKey = active ?? (await addSigningKey(db, openSecretsBox(config)))
   const { accountId, adminId, token } = await bootstrapAccount(db, wanted, config.GATEHOUSE_PUBLIC_URL)
   return { account_id: accountId, admin_id: adminId, token, signing_key: signingKey.public_key }
 }
 
-/** On stderr, beside the JSON: with the second account, the default of who may use which host name changes. */
+/** Prints to stderr, beside the JSON. With the second account, the default rule for host names changes. */
 async function tellOfOwnership(db: DbPool, { GATEHOUSE_DOMAIN_OWNERSHIP: ownership }: Config): Promise<void> {
   if (ownership !== 'auto' || (await countAccounts(db)) !== 2) return
   console.error(
@@ -52,7 +52,10 @@ async function tellOfOwnership(db: DbPool, { GATEHOUSE_DOMAIN_OWNERSHIP: ownersh
 const countAccounts = async (db: DbPool): Promise<number> =>
   (await one<{ count: number }>(db, sql`select count(*) from accounts`)).count
 
-/** For an account that has lost every admin's token: a new key for an admin, printed once, and in the audit. */
+/**
+ * For an account whose admins have all lost their tokens: creates an admin key, prints it once, and writes an audit
+ * event.
+ */
 export const recover = (config: Config, account: string): Promise<number> =>
   withDatabase(config, async (db) => {
     const recovered = await recoverAccount(db, account, config.GATEHOUSE_PUBLIC_URL)

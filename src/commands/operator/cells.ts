@@ -15,7 +15,7 @@ import { withDatabase } from '../database.ts'
 
 const flag = { type: 'boolean', default: false } as const
 
-/** Sets of nodes, and which accounts they serve. Prints a JSON line for each cell or account concerned. */
+/** Manages cells, and which accounts they serve. Prints a JSON line for each cell or account affected. */
 export const cells = (config: Config, verb: string, args: string[]): Promise<number> =>
   withDatabase(config, async (db) => {
     try {
@@ -70,7 +70,7 @@ async function create(db: DbPool, args: string[]): Promise<number> {
   return 0
 }
 
-/** Each with the largest number that it may be, and whether it may be off. */
+/** Each threshold with its maximum, and whether it may be off. */
 const thresholds = {
   'soak-seconds': { field: 'soak_seconds', most: 86_400, mayBeOff: false },
   'halt-addresses': { field: 'halt_addresses', most: 1_000_000_000, mayBeOff: true },

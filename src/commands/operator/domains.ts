@@ -8,7 +8,7 @@ import { withDatabase } from '../database.ts'
 
 const usage = 'usage: gatehouse domains list | assign ACCOUNT DOMAIN | unassign ACCOUNT DOMAIN'
 
-/** Prints a JSON line for each domain concerned. */
+/** Prints a JSON line for each domain affected. */
 export const domains = (config: Config, verb: string, args: readonly string[]): Promise<number> =>
   withDatabase(config, async (db) => {
     if (verb === 'list' && args.length === 0) {

@@ -5,7 +5,7 @@ import { acceptNodeKey, listNodeKeys, revokeNodeKey } from '../../publisher/node
 import { withDatabase } from '../database.ts'
 import { requireSecretsBox } from '../secrets_key.ts'
 
-/** Which keys of edge nodes get private keys of certificates. A running `serve` sends what has changed within seconds. */
+/** Manages which edge node keys receive certificate private keys. A running `serve` sends changes within seconds. */
 export const edgeKeys = (config: Config, verb: string, [node, fingerprint]: readonly string[]): Promise<number> =>
   withDatabase(config, async (db) => {
     switch (verb) {

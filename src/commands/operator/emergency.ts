@@ -18,7 +18,7 @@ const text = { type: 'string' } as const
 const key = { ...text, default: 'emergency.key' }
 const cell = { ...text, multiple: true } as const
 
-/** Orders for edge nodes while the control plane is dead: no setting, no database and no network is needed. */
+/** Orders for edge nodes while the control plane is down. Needs no settings, database or network. */
 export function emergency(verb: string, args: string[]): number {
   switch (verb) {
     case 'init':

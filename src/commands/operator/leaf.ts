@@ -18,11 +18,11 @@ import { writeSecretOnce } from '../secret_file.ts'
 
 const text = { type: 'string' } as const
 const usage = 'usage: gatehouse nats leaf CELL… --hub URL,… --address URL,… --out FOLDER'
-/** Where the files are read on the machine of the leaf server. */
+/** Folder of the files on the leaf server's machine. */
 const installed = '/etc/gatehouse-nats'
 const accounts = { ...text, default: '/var/lib/gatehouse-nats/accounts' }
 
-/** Writes what a leaf server needs that nodes of these cells connect to. */
+/** Writes the files for a leaf server to which nodes of these cells connect. */
 export async function leaf(db: DbPool, config: Config, operator: NatsOperator, args: string[]): Promise<number> {
   const { values, positionals: cells } = parseArgs({
     args,
@@ -36,7 +36,7 @@ export async function leaf(db: DbPool, config: Config, operator: NatsOperator, a
   if (requiresTls({ caFile, servers: config.GATEHOUSE_NATS_URL }) && !requiresTls({ servers }))
     throw new ConfigError('--address must begin with tls://, as GATEHOUSE_NATS_URL does: nodes refuse NATS without TLS')
   const folder = resolve(out)
-  // First: a folder that is there already may be that of another leaf server.
+  // Runs first: an existing folder may belong to another leaf server.
   makeFolder(folder)
   const linked = await transaction(db, async (tx) => {
     const found: { name: string; account: string }[] = []
@@ -77,7 +77,7 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Recorded first, then enforced: a running `serve` gives it to NATS within seconds. */
+/** Recorded first, then enforced: a running `serve` sends it to NATS within seconds. */
 export async function unlink(db: DbPool, args: string[]): Promise<number> {
   const { positionals } = parseArgs({ args, options: {}, allowPositionals: true })
   const [name, ...more] = positionals

@@ -58,7 +58,7 @@ async function bringUpToDate(db: DbPool, config: Config, locks: LockWaitOptions)
   console.log(applied.length ? 'The database is up to date.' : 'The database was already up to date.')
 }
 
-/** For the operator, who may know whose both are. */
+/** For the operator, who may know both owners. */
 function describe({ hostport, edgeId, accountId, reason, overlaps }: RefusedClaim): string {
   const why = overlaps
     ? `overlaps ${overlaps.hostport} of the older ${overlaps.edgeId} (${overlaps.accountId}), which stays in force`

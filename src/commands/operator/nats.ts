@@ -15,14 +15,17 @@ import { writeSecretOnce } from '../secret_file.ts'
 import { openSecretsBox } from '../secrets_key.ts'
 import { leaf, unlink } from './leaf.ts'
 
-/** Where nats-server keeps the accounts that it was given. */
+/** Folder in which nats-server stores the accounts that it receives. */
 export const accountsFolder = '/var/lib/gatehouse-nats/accounts'
 const options = {
   'root-key': { type: 'string' },
   folder: { type: 'string', default: accountsFolder },
 } as const
 
-/** `init` makes the keys of operator mode, `conf` prints what nats.conf includes for it; the others are for leaf servers. */
+/**
+ * `init` creates the keys of operator mode, `conf` prints the file that nats.conf includes; the others are for leaf
+ * servers.
+ */
 export const nats = (config: Config, verb: string, args: string[]): Promise<number> => {
   requireSecretsBox(config)
   return withDatabase(config, async (db) => {
@@ -75,7 +78,7 @@ function requireSecretsBox(config: Config): SecretsBox {
   return box
 }
 
-/** What nats.conf includes. Undefined while there is no operator. */
+/** The file that nats.conf includes. Undefined without an operator. */
 export async function natsOperatorConf(db: DbPool, config: Config, folder: string): Promise<string | undefined> {
   const operator = await loadOperator(db, config)
   return operator && operatorConf(operator, folder, Date.now())
@@ -92,14 +95,14 @@ async function loadOperator(db: DbPool, config: Config): Promise<NatsOperator | 
   }
 }
 
-/** In place of a file: from a container, whose files are gone with it. */
+/** In place of a file name: prints the key, for example in a container, whose files do not persist. */
 const printed = '-'
 
-/** Once for an installation: all nodes depend on it. The file is for the root key. */
+/** Runs once per installation, because all nodes depend on the operator. The file receives the root key. */
 export async function createNatsOperator(db: DbPool, config: Config, rootKeyFile: string): Promise<void> {
   const box = requireSecretsBox(config)
   const { operator, rootSeed } = newNatsOperator(Date.now())
-  // First: if it cannot be written, nothing has been changed.
+  // Written first: if this fails, nothing has changed.
   if (rootKeyFile === printed) console.log(rootSeed)
   else writeSecretOnce(rootKeyFile, `${rootSeed}\n`)
   try {

@@ -28,7 +28,6 @@ import { openSecretsBox, requireSecretsBox } from '../secrets_key.ts'
 const text = { type: 'string' } as const
 const shownEvents = 200
 
-/** Which machines are edge nodes. */
 export const nodes = (config: Config, verb: string, args: string[]): Promise<number> =>
   withDatabase(config, async (db) => {
     switch (verb) {
@@ -55,7 +54,7 @@ export const nodes = (config: Config, verb: string, args: string[]): Promise<num
     }
   })
 
-/** For a machine whose name is known. */
+/** Creates an invitation for a machine whose name is known. */
 export const newInvitation = (config: Config, name: string, lifeSeconds: number): Promise<string> =>
   withDatabase(config, (db) => inviteNode(db, { cell: defaultCell, wave: 0, name, lifeSeconds }))
 
@@ -106,11 +105,11 @@ const isClosed = (config: Config): boolean =>
 
 const longestLifeSeconds = 7 * 24 * 60 * 60
 
-/** Recorded first, then enforced: a running `serve` gives NATS what could not be given now. */
+/** Recorded first, then enforced: if NATS cannot be told now, a running `serve` tells it later. */
 async function revoke(config: Config, db: DbPool, name: string): Promise<number> {
   const box = requireSecretsBox(config)
   const node = await transaction(db, async (tx) => {
-    // First: a machine that is just joining with one of them is found among the nodes afterwards.
+    // Withdrawn first: a machine that is just joining with a token is found among the nodes afterwards.
     const wasInvited = await withdrawJoinTokens(tx, name)
     const revoked = await setRevoked(tx, name)
     if (wasInvited) await recordFleetEvent(tx, { operation: 'revoked', node: name, detail: 'an unused join token' })

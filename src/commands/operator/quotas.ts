@@ -6,7 +6,7 @@ import { noSuchAccount } from '../accounts/find.ts'
 import { listQuotas, setQuota } from '../accounts/quotas.ts'
 import { withDatabase } from '../database.ts'
 
-/** Prints a JSON line for each quota concerned. The change holds from the next request on, in every process. */
+/** Prints a JSON line for each quota affected. Changes apply from the next request, in every process. */
 export const quotas = (
   config: Config,
   verb: string,

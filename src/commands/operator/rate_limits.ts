@@ -7,7 +7,7 @@ import { withDatabase } from '../database.ts'
 
 const maxRequestsPerMinute = 1_000_000
 
-/** Prints a JSON line for each account concerned. The change holds from the next request on, in every process. */
+/** Prints a JSON line for each account affected. Changes apply from the next request, in every process. */
 export const rateLimits = (
   config: Config,
   verb: string,

@@ -10,8 +10,8 @@ import { findAccount, noSuchAccount } from '../accounts/find.ts'
 import { withDatabase } from '../database.ts'
 
 /**
- * The way back in for an account that locked itself out: its restrictions of one type warn instead of refusing, until an
- * admin enforces them again. It needs the database and nothing else, and is in the audit like any other change.
+ * For an account that locked itself out: its restrictions of one type warn instead of refusing until an admin enforces
+ * them again. Needs only the database, and writes an audit event like any other change.
  */
 export const release = (config: Config, wanted: { account: string; type: RestrictionType }): Promise<number> =>
   withDatabase(config, async (db) => {

@@ -17,13 +17,13 @@ const options = {
   'only-files': { type: 'boolean', default: false },
 } as const
 
-/** Checks the backup, loads it, compares, brings it to this version, and makes edge nodes follow it. */
+/** Checks the backup, loads it, compares the result, migrates it to this version, and lets edge nodes follow it. */
 export function restore(config: () => Config, args: string[]): Promise<number> {
   const parsed = parseArgs({ args, allowPositionals: true, options })
   const source = sourceIn(parsed)
   const { replace, 'files-into': folder } = parsed.values
   return reported(async () => {
-    // Before anything is changed: all of it can be decrypted, and is what its manifest says.
+    // Before any change: everything can be decrypted, and matches the manifest.
     const manifest = await readArchive(source.file, source.identityFile)
     console.log(`${source.file} is whole: ${summary(manifest)}, made by Gatehouse ${manifest.program_version}`)
     if (folder) {
@@ -47,7 +47,7 @@ export function restore(config: () => Config, args: string[]): Promise<number> {
   })
 }
 
-/** An older program would serve a database that it does not know. */
+/** An older program would serve a database whose schema it does not know. */
 async function refuseNewer({ migrations, program_version }: Manifest): Promise<void> {
   const known = (await readMigrations()).map(({ name }) => name)
   if (migrations.some((name) => !known.includes(name)))

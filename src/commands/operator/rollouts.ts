@@ -15,7 +15,7 @@ import { withDatabase } from '../database.ts'
 
 const shown = 100
 
-/** Changes on their way through the waves of cells. Prints a JSON line for each. */
+/** Shows and controls changes on their way through the waves of cells. Prints a JSON line for each. */
 export const rollouts = (config: Config, verb: string, args: string[]): Promise<number> =>
   withDatabase(config, async (db) => {
     try {
@@ -73,13 +73,13 @@ function decision(verb: string, args: string[]): { id: number; reason: string } 
 
 const describe = (rollout: StoredRollout) => ({
   id: rollout.id,
-  // What the account knows it by.
+  // The id that the account sees.
   public_id: toId('ro', rollout.public_id),
   cell: rollout.cell,
   account_id: toId('ac', rollout.account_id),
   account: rollout.account,
   state: rollout.state,
-  // The last of these that has the changes. Null: none.
+  // The last wave that has the changes. Null: none.
   wave: rollout.reached < 0 ? null : rollout.reached,
   waves: rollout.waves,
   waits: !rollout.is_first,

@@ -11,8 +11,8 @@ import { openSecretsBox } from '../secrets_key.ts'
 const nil = '00000000-0000-0000-0000-000000000000' as Uuid
 
 /**
- * Rotation without a gap: put a new key above the old one in the file, restart every `serve`, run `rotate`, and take the
- * old key out when `list` no longer shows it.
+ * Rotation without a gap: put a new key above the old one in the file, restart every `serve`, run `rotate`, and remove
+ * the old key once `list` no longer shows it.
  */
 export function secrets(config: Config, verb: string): Promise<number> {
   const box = openSecretsBox(config)

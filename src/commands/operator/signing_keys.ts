@@ -6,7 +6,7 @@ import { openSecretsBox } from '../secrets_key.ts'
 
 /**
  * Rotation without a gap: `add` a key, let every edge node trust it (GATEHOUSE_EDGE_TRUSTED_KEYS), `activate` it, and
- * remove the old one from the nodes' lists. The publisher then re-signs every record at once.
+ * remove the old one from the nodes' lists. The publisher re-signs every record after the activation.
  */
 export const signingKeys = (config: Config, verb: string, publicKey: string | undefined): Promise<number> =>
   withDatabase(config, async (db) => {
