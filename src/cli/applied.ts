@@ -1,7 +1,7 @@
 import type { Applied } from '../../clients/typescript/src/applied.ts'
 import { Failure, usageFailure } from './exits.ts'
 
-/** By default one: a change that no node has is in force nowhere. */
+/** One by default: a change that no node has applied is in force nowhere. */
 export function readMinNodes(text: string | undefined, isWaiting: boolean): number {
   if (text === undefined) return 1
   if (!isWaiting) throw usageFailure('--min-nodes needs --wait applied or released')
@@ -9,7 +9,7 @@ export function readMinNodes(text: string | undefined, isWaiting: boolean): numb
   return Number(text)
 }
 
-/** What to say when a change is not in force on every live edge node, or on fewer than `minNodes`; else undefined. */
+/** The message if a change is not in force on every live edge node, or on fewer than `minNodes`; otherwise undefined. */
 export function appliedFault({ applied, live, behind, generation }: Applied, minNodes: number): Failure | undefined {
   const again = `Check again with: gatehouse generations get ${generation}`
   if (applied < live)

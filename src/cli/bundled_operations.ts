@@ -1,9 +1,9 @@
-// The operations as a file of the bundle. Reading openapi.json, which has them all with their schemas and examples, would be a
-// third of what a short command costs.
+// The operations as a file of the bundle. Reading openapi.json, which also has all schemas and examples, would take a
+// third of the time of a short command.
 import type { Flag } from './flags.ts'
 import type { Operation } from './operation.ts'
 
-/** Flags are most of the file. On a line of their own they are read for the operation that was typed only. */
+/** Flags are most of the file. They have a separate line, which is parsed only for the operation that was typed. */
 type Bundled = Omit<Operation, 'flags'>
 
 export const toBundle = (operations: readonly Operation[]): string =>

@@ -8,7 +8,7 @@ import { headersOf, send, textOf } from './transport.ts'
 export type Connection = {
   readonly url: string
   readonly token: string
-  /** Where the token is set, for the message about one that is not accepted. */
+  /** Where the token is configured, for the error about a rejected token. */
   readonly tokenSource?: string
   readonly timeoutMs: number
   readonly verbose: boolean
@@ -23,11 +23,11 @@ export type Call = {
   readonly contentType?: string
   readonly accept?: string
 }
-/** By their names in lower case. */
+/** Keyed by lower-case name. */
 type Headers = ReadonlyMap<string, string>
 export type Answer = { readonly status: number; readonly headers: Headers; readonly text: string }
 
-/** A refusal by the service, printed with the hint from the catalog. */
+/** A refusal by the service. The hint comes from the catalog. */
 export class Refused extends Failure {
   readonly status: number
   readonly code: string
@@ -65,7 +65,7 @@ async function refusedWith({ url, tokenSource }: Connection, { status, text, hea
   return new Refused(status, shown, headers, hint ? [`hint: ${hint}`] : [])
 }
 
-/** The change has become a change set that waits for approval. Nothing was changed, so what would follow it cannot follow. */
+/** The change became a change set that waits for approval. Nothing has changed, so dependent steps cannot follow. */
 export class SentForApproval extends Failure {
   /** As the service sent it. */
   readonly text: string
@@ -91,13 +91,13 @@ export class SentForApproval extends Failure {
   }
 }
 
-/** Empty if something on the way answered in the place of the service. */
+/** Empty if the response came from something between here and the service. */
 export type ErrorBody = Partial<DocumentedError>
 
-/** No one waits for minutes at a prompt: if the service asks for more, the message says so. */
+/** Users do not wait for minutes at a prompt: if the service asks for a longer delay, the error message says so. */
 const pauses = { retries: 3, firstPauseMs: 200, maxWaitMs: 10_000 }
 
-/** Sends the request, and again where that is safe: creations carry an Idempotency-Key, and most of the rest is idempotent. */
+/** Retries if that is safe: creations carry an Idempotency-Key, and most other requests are idempotent. */
 export async function call(connection: Connection, request: Call): Promise<Answer> {
   const isRepeatable = request.method !== 'POST' || request.headers?.['idempotency-key'] !== undefined
   let mayBeDone = false
@@ -121,7 +121,7 @@ function failedOf(error: unknown): Failed | undefined {
   return code === undefined ? undefined : { broke: code }
 }
 
-/** A response that stays open. Only its beginning has to come within the time. */
+/** A response that stays open. The timeout covers only its beginning. */
 export async function openStream(connection: Connection, request: Call): Promise<ReadableStream<Uint8Array>> {
   const began = new AbortController()
   const limit = globalThis.setTimeout(
@@ -134,7 +134,7 @@ export async function openStream(connection: Connection, request: Call): Promise
     const [status, headers] = [response.statusCode ?? 0, headersOf(response)]
     if (status !== 200 || !headers.get('content-type')?.startsWith('text/event-stream'))
       throw await notAsExpected(connection, { status, headers, text: await textOf(response) })
-    // Loaded here only: other commands have no use for it.
+    // Loaded on demand: only streams need it.
     return (await import('node:stream')).Readable.toWeb(response) as ReadableStream<Uint8Array>
   } catch (cause) {
     throw cause instanceof Failure ? cause : await noAnswer(connection, began.signal, cause)
@@ -157,7 +157,7 @@ const sendCall = ({ url, token }: Connection, request: Call, signal: AbortSignal
     signal,
   })
 
-/** `mayBeDone`: by an earlier attempt, whose response was lost. */
+/** `mayBeDone`: an earlier attempt may have succeeded, and its response was lost. */
 async function callOnce(connection: Connection, request: Call, mayBeDone: boolean): Promise<Answer> {
   const { method, path } = request
   const limit = AbortSignal.timeout(connection.timeoutMs)
@@ -179,7 +179,7 @@ async function callOnce(connection: Connection, request: Call, mayBeDone: boolea
   throw await notAsExpected(connection, answer)
 }
 
-/** The dashboard and the documentation are on the same port, and answer under every path with a page of theirs. */
+/** The dashboard and the documentation share the port, and respond to any path with an HTML page. */
 function isOurs({ headers, text }: Answer, accepted = 'application/json'): boolean {
   const type = headers.get('content-type') ?? ''
   return (
@@ -187,13 +187,13 @@ function isOurs({ headers, text }: Answer, accepted = 'application/json'): boole
   )
 }
 
-/** A refusal of the service, or the answer of something else. */
+/** A refusal by the service, or the response of something else. */
 async function notAsExpected(connection: Connection, answer: Answer): Promise<Failure> {
   const isRefusal = answer.status >= 400 && isOurs(answer, '')
   return isRefusal ? refusedWith(connection, answer) : (await loadUnreachable()).notGatehouse(connection, answer)
 }
 
-/** Loaded on demand, because most calls are answered. */
+/** Loaded on demand, because most calls succeed. */
 const loadUnreachable = () => import('./unreachable.ts')
 const noAnswer = async (...asked: [Connection, AbortSignal, unknown]): Promise<Failure> =>
   (await loadUnreachable()).unreachable(...asked)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { packageFiles } from '../kernel/package_files.ts'
 
-/** As much of JSON Schema as openapi.json uses. */
+/** The subset of JSON Schema that openapi.json uses. */
 export type Schema = {
   $ref?: string
   type?: string | string[]
@@ -37,7 +37,7 @@ export type DocumentOperation = {
 type Document = { paths: Record<string, Record<string, DocumentOperation>>; components: unknown }
 
 let read: Document | undefined
-/** Read when first asked for: few commands need all of it. */
+/** Loaded on first use: few commands need all of it. */
 function document(): Document {
   read ??= JSON.parse(readFileSync(packageFiles.openapi, 'utf8')) as Document
   return read
@@ -45,7 +45,7 @@ function document(): Document {
 
 export const paths = (): Document['paths'] => document().paths
 
-/** What a `$ref` stands for; anything else as it is. */
+/** Resolves a `$ref`; returns anything else unchanged. */
 export function deref<T extends object>(value: T | { $ref?: string }): T {
   const { $ref } = value as { $ref?: string }
   if (!$ref) return value as T

@@ -10,7 +10,7 @@ export const documentedOperations = (): Operation[] =>
 
 const verbs: Record<string, string> = { post: 'create', patch: 'update', put: 'replace', delete: 'delete' }
 const toWord = (name: string) => name.replaceAll('_', '-')
-/** `gatehouse cells` is a command of the operator, about the cells of all accounts. */
+/** Excludes `gatehouse cells`, which is the operator's command about the cells of all accounts. */
 const takenWords: Record<string, string> = { cells: 'account-cells' }
 
 /**
@@ -81,7 +81,7 @@ function kindOf(schema: Schema): Flag['kind'] {
 function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, required: boolean): Flag {
   const choices = (schema.enum ?? deref<Schema>(schema.items ?? {}).enum)?.map(String)
   return {
-    // The contents of a file, which may be a secret: only its name is among the arguments.
+    // A file's contents may be secret, so only its name is an argument.
     name: schema['x-pem'] || isPemList(schema) ? `${toFlagName(path)}-file` : toFlagName(path),
     place,
     path,
@@ -97,10 +97,10 @@ function toFlag(place: Flag['place'], path: readonly string[], schema: Schema, r
 const isNumericMap = ({ additionalProperties }: Schema): boolean =>
   typeof additionalProperties === 'object' && typesOf(additionalProperties).includes('integer')
 
-/** A field, and with dots the fields within it: `--tls '{"enabled": true}'` or `--tls.enabled`. */
+/** A field, or with dots a nested field: `--tls '{"enabled": true}'` or `--tls.enabled`. */
 function bodyFlags(schema: Schema, above: readonly string[], skip: readonly string[]): Flag[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, referred]) => {
-    // A PATCH may repeat the id of its path, which is typed already.
+    // A PATCH body may repeat the id of its path, which was typed already.
     if (skip.includes(name) || secretFields.includes(name)) return []
     const inner = deref<Schema>(referred)
     const path = [...above, name]

@@ -1,10 +1,10 @@
 import { closest } from '../kernel/closest.ts'
 import { type Failure, usageFailure } from './exits.ts'
 
-/** As it is in the answer, or as the head of a table shows it. */
+/** The field's name in a response and in a table's head. */
 export const fieldName = (typed: string): string => typed.toLowerCase().replaceAll(/[ -]/g, '_')
 
-/** The steps to a value: `tls.enabled` is a field within a field. */
+/** The path to a value: `tls.enabled` is a nested field. */
 export function pathOf(flag: string, typed: string, fields: readonly string[]): string[] {
   const path = fieldName(typed).split('.')
   if (!fields.includes(path[0] ?? '')) throw unknownField(flag, typed, fields)

@@ -5,29 +5,29 @@ import { type Failure, usageFailure } from './exits.ts'
 
 type Kind = 'text' | 'number' | 'boolean' | 'list' | 'map' | 'json' | 'file' | 'files'
 export type Flag = {
-  /** Without the dashes: `ip-policy-ids`, or `tls.enabled` for a field within a field. */
+  /** Without the dashes: `ip-policy-ids`, or `tls.enabled` for a nested field. */
   readonly name: string
   readonly place: 'query' | 'header' | 'body'
-  /** Where the value goes: the parameter's own name, or the steps into the body. */
+  /** The target of the value: the parameter's name, or the path into the body. */
   readonly path: readonly string[]
   readonly kind: Kind
-  /** `--no-…` then means null. */
+  /** `--no-…` then sets null. */
   readonly nullable: boolean
   readonly required: boolean
   readonly description: string
   readonly choices?: readonly string[]
   /** Set for a map whose values are numbers. */
   readonly numeric?: true
-  /** For a list or map: the name under which one value at a time reads better, such as `scope`. */
+  /** For a list or map: the singular name for one value at a time, such as `scope`. */
   readonly singular?: string
-  /** For a number of seconds: the name under which it can be given as a duration, such as 10m. */
+  /** For a number of seconds: the flag that takes a duration, such as 10m. */
   readonly asDuration?: string
 }
 
 /** No flag sets these, because every user of a machine can see process arguments. They go into --data. */
 export const secretFields: readonly string[] = ['token']
 
-/** Flags of the command itself, for every operation to which they apply. */
+/** The command's own flags, for every operation that they apply to. */
 export const commandFlags = {
   output: { type: 'string', short: 'o', value: 'table|json|yaml|ids|text', help: 'Output format.' },
   columns: {
@@ -83,7 +83,6 @@ export type Typed = {
 
 type ParseOptions = Record<string, { type: 'string' | 'boolean'; multiple?: boolean; short?: string }>
 
-/** Reads what was typed after the words. */
 export function readFlags(args: string[], flags: readonly Flag[], usable: readonly CommandFlag[]): Typed {
   const options: ParseOptions = {}
   for (const name of usable) {
@@ -113,7 +112,7 @@ export function readFlags(args: string[], flags: readonly Flag[], usable: readon
   return { positionals, command, given }
 }
 
-/** A list may be given under both of its names. */
+/** A list may use both of its names. */
 function givenUnder({ name, singular }: Flag, values: ReturnType<typeof parse>['values']) {
   const one = singular === undefined ? undefined : values[singular]
   return one === undefined ? values[name] : [values[name] ?? [], one].flat()
@@ -126,7 +125,7 @@ export function parse(args: string[], options: ParseOptions) {
       positionals: string[]
     }
   } catch (cause) {
-    // The rest of Node's sentence explains how to write a positional that begins with a dash.
+    // Node's message continues with how to write a positional that begins with a dash.
     const [what = ''] = (cause as Error).message.split(/\. (?=[A-Z])/)
     const [, unknown] = /^Unknown option '--([^']+)'/.exec(what) ?? []
     const meant = unknown && closest(unknown, Object.keys(options))
@@ -134,7 +133,7 @@ export function parse(args: string[], options: ParseOptions) {
   }
 }
 
-/** Flags of every command that is no operation and calls the API. */
+/** Flags of every command besides operations that calls the API. */
 export const callFlags = {
   profile: { type: 'string' },
   timeout: { type: 'string' },
@@ -142,7 +141,7 @@ export const callFlags = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** For a command that is no operation: typed as it declares its flags, and a mistake is answered with its usage. */
+/** For commands besides operations: parses the declared flags, and answers a mistake with the usage. */
 export function parseOwn<Config extends ParseArgsConfig>(config: Config, usage: string) {
   try {
     return parseArgs(config)
@@ -166,7 +165,7 @@ export function toSeconds(name: string, text: string): number {
   throw usageFailure(`--${name} must be a duration such as 90s, 10m or 2h, not '${text}'`)
 }
 
-/** Wrong values of an enumeration are found before anything is sent. */
+/** Rejects wrong enumeration values before anything is sent. */
 function toValue(flag: Flag, texts: string[]): unknown {
   const value = readValue(flag, texts)
   const { name, choices } = flag
@@ -175,7 +174,7 @@ function toValue(flag: Flag, texts: string[]): unknown {
   return value
 }
 
-/** For a text that is none of the known ones: which they are, and the one that was probably meant. */
+/** For an unknown value: lists the known ones, and suggests the likely one. */
 export function notAmong(what: string, text: string, known: readonly string[]): Failure {
   const meant = closest(text, known)
   return usageFailure(
@@ -230,10 +229,9 @@ function fromFile(name: string, file: string): string {
   }
 }
 
-/** A file may have several certificates. What is none is for the service to refuse. */
+/** A file may have several certificates. The service refuses anything else. */
 const pemIn = (text: string): string[] => text.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----\n?/g) ?? [text]
 
-/** What a person must type as the value, for the help. */
 export function placeholderOf({ kind, choices, name, numeric }: Flag): string {
   if (choices) return choices.join('|')
   const word = name.split('.').at(-1)?.toUpperCase() ?? ''

@@ -1,6 +1,6 @@
 import { commandFlags } from './flags.ts'
 
-/** How each flag of the command itself is typed, and whether a value follows it. */
+/** How each of the command's own flags is written, and whether it takes a value. */
 const takesValue = new Map(
   Object.entries(commandFlags).flatMap(([name, flag]): [string, boolean][] => [
     [`--${name}`, flag.type === 'string'],
@@ -9,8 +9,8 @@ const takesValue = new Map(
 )
 
 /**
- * `gatehouse --profile prod api-keys -o json list` as `gatehouse api-keys list --profile prod -o json`: what finds a
- * command looks at the words up to the first flag. It stops at a flag that only some commands have.
+ * Rewrites `gatehouse --profile prod api-keys -o json list` to `gatehouse api-keys list --profile prod -o json`, because
+ * the look-up of a command considers the words before the first flag. Stops at a flag that only some commands have.
  */
 export function withFlagsLast(args: readonly string[]): string[] {
   const words: string[] = []

@@ -31,7 +31,6 @@ const describeCommandFlag = (operation: Operation, name: CommandFlag): [string, 
   return [`${flag.short ? `-${flag.short}, ` : ''}--${name}${value ? ` ${value}` : ''}`, flag.help]
 }
 
-/** Everything about one operation. */
 export function helpOf(operation: Operation): string {
   const { summary, positionals, flags, method, path, id, otherBodies } = operation
   const own = flags.map(describe)
@@ -49,13 +48,12 @@ export function helpOf(operation: Operation): string {
   ].join('\n')
 }
 
-/** What can be typed after these words. */
 export function helpOfGroup(words: readonly string[]): string {
   const rows = below(words).map((operation): [string, string] => [usageOf(operation), operation.summary])
   return `${title('Commands')}\n${twoColumns(rows)}\n\nRun 'gatehouse ${words.join(' ')} <verb> --help' for details.`
 }
 
-/** The part of `gatehouse --help` that is about the API. */
+/** The API part of `gatehouse --help`. */
 export function clientUsage(): string {
   const groups = [...new Set(below([]).map(({ words: [first = ''] }) => first))]
   const rows = groups.map((group): [string, string] => [

@@ -1,8 +1,8 @@
-// What to do about a refusal, for people who typed a command. The catalog speaks to those who write requests.
+// What to do about a refusal, for people who typed a command. The catalog addresses those who write requests.
 import { errorCatalog } from '../kernel/errors.ts'
 import { operations } from './operations.ts'
 
-/** Where a request and a command are put right in different ways. */
+/** Codes whose fix differs between a request and a command. */
 const ownHints: Readonly<Partial<Record<keyof typeof errorCatalog, string>>> = {
   ERR_ROUTE_NOT_FOUND: 'The service is probably older than this command. Compare: gatehouse upgrade check',
   ERR_METHOD_NOT_ALLOWED: 'The service is probably older than this command. Compare: gatehouse upgrade check',
@@ -31,7 +31,7 @@ const ownHints: Readonly<Partial<Record<keyof typeof errorCatalog, string>>> = {
   ERR_UNAVAILABLE: 'Try again in a moment. GET /readyz of the service says what is wrong.',
 }
 
-/** The hint for a refusal, in commands: undefined for a code that this version does not know. */
+/** The hint for a refusal in terms of commands; undefined for a code that this version does not know. */
 export function hintOf(code: string, url: string): string | undefined {
   const { pathname, origin } = new URL(url)
   if (code === 'ERR_ROUTE_NOT_FOUND' && pathname !== '/')
@@ -42,7 +42,7 @@ export function hintOf(code: string, url: string): string | undefined {
   return (
     errorCatalog[known]?.hint
       .split(/(?<=\.) /)
-      // Details are printed below the message.
+      // The details follow below the message.
       .filter((sentence) => !sentence.includes('`details.'))
       .join(' ')
       .replaceAll(

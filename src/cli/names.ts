@@ -1,4 +1,4 @@
-// A name in place of an id: what people call a thing, instead of 30 characters that they have to look up.
+// Accepts a name in place of an id, so that people need not look up 30 characters.
 import { closest } from '../kernel/closest.ts'
 import type { Connection } from './call.ts'
 import { Failure } from './exits.ts'
@@ -10,10 +10,10 @@ import { looksLikeId } from './request.ts'
 
 type Row = Record<string, unknown> & { id: string }
 
-/** Fields by which people know a thing, if a list has them. */
+/** Fields by which people recognize a resource, if a list has them. */
 const nameFields = ['name', 'description', 'domain', 'email', 'hostports', 'match', 'address']
 
-/** The operation that lists what a parameter of a path names: that of the path before it. */
+/** The operation that lists the candidates of a path parameter: the list at the preceding path. */
 export function listOf({ path }: Operation, parameter: string): Operation | undefined {
   const [before = ''] = path.split(`/{${parameter}}`)
   const list = operations.find((each) => each.method === 'GET' && each.path === before && each.listField)
@@ -30,7 +30,7 @@ export async function rowsOf(connection: Connection, list: Operation, ids: Reado
 const namesOf = (row: Row): string[] =>
   nameFields.flatMap((field) => row[field] ?? []).filter((name) => typeof name === 'string')
 
-/** The id of the one thing that is called so. */
+/** The id of the only resource with this name. */
 async function idNamed(
   connection: Connection,
   list: Operation,
@@ -57,7 +57,7 @@ async function idNamed(
   ])
 }
 
-/** The arguments of an operation with ids in place of names. */
+/** The arguments of an operation, with names replaced by ids. */
 export async function withIds(
   connection: Connection,
   operation: Operation,

@@ -5,7 +5,7 @@ import { documentedOperations } from './documented_operations.ts'
 import type { CommandFlag } from './flags.ts'
 import type { Operation } from './operation.ts'
 
-/** For what people type most: other words for an operation, and a field of its body without its flag. */
+/** Shortcuts for frequent commands: other words for an operation, and a body field without its flag. */
 const shortcuts: readonly { words: string[]; id: string; field?: string }[] = [
   { words: ['check'], id: 'ip_checks.create', field: 'ip' },
   { words: ['refusals', 'new'], id: 'newly_refused_addresses.list' },
@@ -30,11 +30,11 @@ const typed = [...operations, ...shortcutOperations]
 const beginsWith = (words: readonly string[], start: readonly string[]) =>
   start.every((word, index) => words[index] === word)
 
-/** What can be typed after these words, and what it is. */
+/** What can be typed after these words, with descriptions. */
 export const below = (words: readonly string[]): readonly Operation[] =>
   typed.filter((operation) => beginsWith(operation.words, words) && operation.words.length > words.length)
 
-/** The flags of the command itself that make sense with an operation. */
+/** The command's own flags that apply to an operation. */
 export const usableFlags = ({ listField, body, method, fields, flags, streams }: Operation): CommandFlag[] => [
   ...(listField ? (['all', 'filter', 'sort-by'] as const) : []),
   ...(body ? (['data', 'file'] as const) : []),
@@ -53,8 +53,8 @@ export const usableFlags = ({ listField, body, method, fields, flags, streams }:
 export type Found = { operation: Operation; rest: string[] } | { group: string[]; unknown?: string }
 
 /**
- * The operation that the arguments begin with. A group with one operation only is that operation: `gatehouse caller`.
- * Otherwise how far the words are known.
+ * The operation that the arguments begin with. A group with a single operation counts as that operation: `gatehouse
+ * caller`. Otherwise returns how many of the words are known.
  */
 export function findOperation(args: readonly string[]): Found {
   const flagsBegin = args.findIndex((arg) => arg.startsWith('-'))

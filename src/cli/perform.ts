@@ -23,10 +23,9 @@ export function connect(
   return { ...chooseProfile(config, profile), timeoutMs: seconds * 1000, verbose }
 }
 
-/** The service waits for two minutes. */
+/** The service itself waits for two minutes. */
 const releasedTimeout = '180'
 
-/** Runs one operation with what was typed after its words. */
 export async function perform(config: ClientConfig, operation: Operation, args: string[]): Promise<number> {
   const typed = readFlags(args, operation.flags, usableFlags(operation))
   if (typed.command.help) {
@@ -54,7 +53,7 @@ export async function perform(config: ClientConfig, operation: Operation, args: 
   return performAll({ operation, view, minNodes }, requests, send)
 }
 
-/** With ids in place of names, which have to be looked up. */
+/** Replaces names by ids, which requires look-ups. */
 async function requestsFor(connection: Connection, operation: Operation, typed: Typed, { output }: View) {
   const isNamed = typed.positionals.some((value, index) => {
     return operation.positionals[index]?.place === 'path' && !looksLikeId(value)
@@ -109,7 +108,7 @@ async function show(operation: Operation, view: View, { path, query }: Call, tex
     const { describeDryRun } = await import('./output/differences.ts')
     return write(describeDryRun(JSON.parse(text)))
   }
-  // What undoing would do is shown below, and the draft as such says nothing more.
+  // The effect of undoing is shown below; the draft itself adds nothing.
   if (isDraftOfRevert(operation, view, { query })) return
   const shown = text && (await render(view, operation, text))
   if (shown) write(shown)
@@ -120,7 +119,7 @@ async function show(operation: Operation, view: View, { path, query }: Call, tex
 const isDraftOfRevert = ({ id }: Operation, { output, template }: View, { query }: Pick<Call, 'query'>): boolean =>
   id.endsWith('.revert') && !query?.dry_run && output === 'table' && template === undefined
 
-/** What undoing it would do now, and how to do it: the draft alone undoes nothing. */
+/** Shows the current effect of undoing, and how to undo: the draft alone undoes nothing. */
 async function showRevert(text: string, send: (request: Call) => Promise<Answer>): Promise<void> {
   const { describeDryRun } = await import('./output/differences.ts')
   const { id } = JSON.parse(text)
@@ -129,14 +128,14 @@ async function showRevert(text: string, send: (request: Call) => Promise<Answer>
   log(`Nothing has been undone yet. To do it:\n  gatehouse change-sets apply ${id}`)
 }
 
-/** What a change would do. That nothing was done is not part of it: the differences may go to a file. */
+/** The effect of a change. Omits the note that nothing was done, because the differences may go to a file. */
 export async function showDryRun(text: string): Promise<void> {
   const { describeDryRun } = await import('./output/differences.ts')
   write(describeDryRun(JSON.parse(text)))
   log('This was a dry run: nothing was changed.')
 }
 
-/** Asks only at a terminal: with input from a pipe there is no one to answer. */
+/** Asks only at a terminal: a pipe cannot answer. */
 async function confirmDeletion(requests: readonly Call[]): Promise<void> {
   if (!canAsk()) return
   const what = requests.length === 1 ? requests[0]?.path.slice(1) : `these ${requests.length}`
@@ -144,7 +143,7 @@ async function confirmDeletion(requests: readonly Call[]): Promise<void> {
   if (!(await confirm(`Delete ${what}?`))) throw new Failure('usage', 'canceled; nothing was deleted')
 }
 
-/** Prints what the response headers say, and returns the exit code. */
+/** Prints the information in the response headers, and returns the exit code. */
 function tell(operation: Operation, { query }: Call, { headers, text }: Answer, minNodes: number): number {
   for (const warning of headers.get('service-warning')?.split(/,\s*/) ?? []) {
     if (warning === 'secret=told_once')

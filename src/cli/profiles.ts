@@ -3,28 +3,28 @@ import { dirname } from 'node:path'
 import { Failure, usageFailure } from './exits.ts'
 import { log } from './output/terminal.ts'
 
-/** A server's URL and an API key: the token itself, or the file that contains it. */
+/** A server's URL and an API key: the token itself, or the file with it. */
 export type Profile = {
   url: string
   api_key?: string
   api_key_file?: string
-  /** Set for a token that `gatehouse login` got. */
+  /** Set for a token from `gatehouse login`. */
   login?: { api_key_id: string; expires_at: string }
 }
 export type Profiles = { current?: string; profiles: Record<string, Profile> }
 
-/** What the environment says to the client: config.ts reads it. */
+/** The client's environment variables, as read by config.ts. */
 export type ClientConfig = {
   readonly GATEHOUSE_URL: string
   readonly GATEHOUSE_API_KEY: string
-  /** The file that the key was read from, if it was. */
+  /** The file with the key, if it came from one. */
   readonly apiKeyFile: string | undefined
   readonly GATEHOUSE_PROFILE: string
   readonly profilesFile: string
   readonly version: string
   /** Whether a browser opened on this machine would be visible to the user. */
   readonly hasScreen: boolean
-  /** A command of the shell. */
+  /** A shell command. */
   readonly editor: string
 }
 
@@ -46,7 +46,7 @@ export function readProfiles(file: string): Profiles {
   }
 }
 
-/** Written to a temporary file and renamed, so that concurrent readers see the old or the new contents, never half. */
+/** Writes to a temporary file and renames it, so that concurrent readers see the old or the new contents. */
 export function writeProfiles(file: string, profiles: Profiles): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const beside = `${file}.${process.pid}`
@@ -55,12 +55,12 @@ export function writeProfiles(file: string, profiles: Profiles): void {
   renameSync(beside, file)
 }
 
-/** Which service to call with which token, and where each is set. */
+/** The service and token to use, and where each is configured. */
 export type Target = { url: string; token: string; urlSource: string; tokenSource: string }
 
 /**
- * --profile, else the environment, else GATEHOUSE_PROFILE, else the current profile. An address and a token are always
- * from the same place: the token of one installation must not be sent to another.
+ * --profile, then the environment, then GATEHOUSE_PROFILE, then the current profile. An address and a token always come
+ * from the same place: one installation's token must not be sent to another.
  */
 export function chooseProfile(config: ClientConfig, named: string | undefined): Target {
   const { GATEHOUSE_URL: url, GATEHOUSE_API_KEY: token } = config

@@ -1,7 +1,7 @@
 import type { Failure } from './exits.ts'
 import { printable, styled } from './output/terminal.ts'
 
-/** A failure, on standard error: what went wrong, then what to do about it. */
+/** Prints a failure to standard error: what went wrong, then what to do. */
 export function report({ message, hints }: Failure, where?: string): void {
   const title = styled('red', 'gatehouse:', process.stderr)
   const lines = [

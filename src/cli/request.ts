@@ -7,10 +7,10 @@ import { readStandardInput } from './output/terminal.ts'
 
 type Json = Record<string, unknown>
 
-/** Ids, the numbers of generations, and `-` for those on standard input. Anything else may be a name. */
+/** Ids, generation numbers, and `-` for ids on standard input. Anything else may be a name. */
 export const looksLikeId = (text: string): boolean => /^([a-z]+_\w*|\d+|[0-9a-f]{8}-[0-9a-f-]{27}|-|)$/.test(text)
 
-/** What was typed, as requests: one, or with `-` in place of the last id one for each id on standard input. */
+/** Converts the arguments to requests: a single one, or with `-` as the last id one for each id on standard input. */
 export async function requestsOf(operation: Operation, typed: Typed): Promise<Call[]> {
   const { positionals } = operation
   const wanted = positionals.map(({ name }) => `<${name}>`).join(' ')
@@ -50,7 +50,7 @@ const givenAt = ({ given }: Typed, place: Flag['place']) => given.filter(({ flag
 const valuesAt = (typed: Typed, place: Flag['place']): Json =>
   Object.fromEntries(givenAt(typed, place).map(({ flag, value }) => [flag.path[0], value]))
 
-/** What --data or --file name, as text. */
+/** The content of --data or --file, as text. */
 async function wholeBody({ body }: Operation, { command }: Typed, inputIsTaken: boolean): Promise<string | undefined> {
   if (!body) return undefined
   const { data, file } = command

@@ -8,7 +8,7 @@ import type { ClientConfig } from './profiles.ts'
 
 type Read = { connection: Connection; path: string; body: Record<string, unknown>; etag: string | undefined }
 
-/** For a command that does more with a resource than `get`: reads the one that was typed. Undefined: only help was wanted. */
+/** For commands that do more with a resource than `get`: reads it. Undefined if only help was requested. */
 export async function readResource(
   config: ClientConfig,
   get: Operation,

@@ -17,7 +17,7 @@ export async function runClient(
   serverCommands: readonly string[],
   args: string[],
 ): Promise<number> {
-  // The reader of our output may stop early: `gatehouse … | head`.
+  // The reader of the output may stop early: `gatehouse … | head`.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
     process.exit(exits.ok.code)
@@ -31,7 +31,7 @@ export async function runClient(
   }
 }
 
-/** Each is loaded on demand: what a command does not need should not cost it time. The parser of YAML is the largest. */
+/** Loaded on demand, so that no command pays for what it does not use. The YAML parser is the largest module. */
 async function dispatch(config: ClientConfig, serverCommands: readonly string[], args: string[]): Promise<number> {
   const [first, ...rest] = args
   if (first === 'profiles') return (await import('./commands/profile_commands.ts')).profilesCommand(config, rest)
@@ -47,7 +47,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
     return (await import('./commands/prune.ts')).pruneCommand(config, rest.slice(1))
   if (first === 'rollouts' && rest[0] === 'watch')
     return (await import('./commands/rollout_watch.ts')).rolloutWatchCommand(config, rest.slice(1))
-  // With an edge, it is an operation of the API.
+  // With an edge, it is an API operation.
   if (args.slice(0, 4).join(' ') === 'edges https routes list' && !args.some((arg) => arg.startsWith('edghts_')))
     return (await import('./commands/routes_list.ts')).routesListCommand(config, args.slice(4))
   if (first === 'api') return (await import('./commands/api_command.ts')).apiCommand(config, rest)
@@ -70,7 +70,7 @@ async function dispatch(config: ClientConfig, serverCommands: readonly string[],
   throw (await import('./suggestions.ts')).unknownCommand(serverCommands, group, unknown)
 }
 
-/** `describe` and `edit`, for each resource that the API can get. */
+/** `describe` and `edit`, for each resource that the API can read. */
 function moreThanGet(args: readonly string[]): { verb: string; get: Operation; rest: string[] } | undefined {
   const at = args.findIndex((word) => word === 'describe' || word === 'edit')
   const words = [...args.slice(0, at), 'get'].join(' ')

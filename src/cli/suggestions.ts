@@ -5,7 +5,7 @@ import { below } from './operations.ts'
 
 const maxSuggested = 5
 
-/** For words that are no command: the commands that may have been meant, or the words that can follow. */
+/** For unknown commands: similar commands, or the words that can follow. */
 export function unknownCommand(
   serverCommands: readonly string[],
   group: readonly string[],
@@ -28,7 +28,7 @@ export function unknownCommand(
   return usageFailure(`unknown command '${[...group, unknown].join(' ')}'`, ...hints, more)
 }
 
-/** `edges list` as `edges https list` and `edges tcp list`: a word in between was left out. */
+/** Suggests `edges https list` and `edges tcp list` for `edges list`, where a word is missing. */
 const endingWith = (word: string, group: readonly string[]): string[] =>
   group.length === 0
     ? []

@@ -8,10 +8,10 @@ export type SentRequest = {
 }
 
 /**
- * Sends a request, and resolves when the response begins. It follows no redirect: the token is only for the configured URL.
+ * Sends a request, and resolves when the response begins. Follows no redirect: the token is only for the configured URL.
  *
  * Node's `fetch` would do the same, but loading it takes longer than everything else in a short command. So would
- * `import 'node:http'`: it evaluates all exports of the module, and one of them loads `fetch`.
+ * `import 'node:http'`: it evaluates all exports of the module, one of which loads `fetch`.
  */
 export function send(url: string, { method, headers, body, signal }: SentRequest): Promise<IncomingMessage> {
   const { request } = process.getBuiltinModule(url.startsWith('https:') ? 'node:https' : 'node:http')

@@ -1,10 +1,10 @@
-// Why no answer of the service came: nothing answered, or something else did. Loaded when that has happened.
+// Explains a missing response: nothing answered, or something other than the service did. Loaded on demand.
 import { Failure } from './exits.ts'
 
 type Asked = { readonly url: string; readonly timeoutMs: number }
 type Foreign = { readonly status: number; readonly headers: ReadonlyMap<string, string>; readonly text: string }
 
-/** An answer that is not the service's: of another program on that port, or of a proxy on the way. */
+/** A response from another program on the port, or from a proxy in between. */
 export function notGatehouse({ url }: Pick<Asked, 'url'>, answer: Foreign): Failure {
   const { status, headers, text } = answer
   const type = headers.get('content-type')?.split(';')[0] ?? ''

@@ -54,7 +54,7 @@ async function documentOf(ask: () => Promise<{ text: string }>): Promise<Documen
   try {
     return JSON.parse((await ask()).text) as Document
   } catch (error) {
-    // The operator can turn the documentation off.
+    // The operator may have disabled the documentation.
     if (error instanceof Refused && error.status === 404) return undefined
     throw error
   }

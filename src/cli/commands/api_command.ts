@@ -36,7 +36,7 @@ const options = {
 
 const methods = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE']
 
-/** For what no command does: any request, sent as commands send theirs. */
+/** For requests that no command covers. Sends them like all commands do. */
 export async function apiCommand(config: ClientConfig, args: string[]): Promise<number> {
   const { values, positionals } = parseOwn({ args, options, allowPositionals: true }, usage)
   if (values.help) {
@@ -59,7 +59,7 @@ export async function apiCommand(config: ClientConfig, args: string[]): Promise<
       ...Object.fromEntries((values.header ?? []).map(headerOf)),
     },
     ...(body !== undefined && { body }),
-    // Any kind of answer.
+    // The response may have any content type.
     accept: '',
   })
   write(indented(text))

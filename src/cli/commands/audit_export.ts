@@ -22,7 +22,7 @@ as --after-id: FILE is then appended to.`
 
 type Event = { id: string }
 
-/** `gatehouse audit-events export`: page by page, so that any number of events needs the memory of one page. */
+/** `gatehouse audit-events export`: page by page, so that memory use does not grow with the number of events. */
 export async function exportCommand(config: ClientConfig, args: string[]): Promise<number> {
   const list = operations.find(({ id }) => id === 'audit_events.list')
   const flags = (list?.flags ?? []).filter(({ name }) => !['limit', 'order', 'before-id'].includes(name))
@@ -65,7 +65,7 @@ export async function exportCommand(config: ClientConfig, args: string[]): Promi
 export const toMoment = (value: unknown): unknown =>
   typeof value === 'string' && /^\d{4}-\d\d-\d\d$/.test(value) ? `${value}T00:00:00Z` : value
 
-/** A reader that is slower than the service holds the export up, not the memory. */
+/** If the reader is slower than the service, the export waits instead of buffering. */
 function openSink(file: string | undefined, isContinued: boolean) {
   if (file === undefined)
     return {

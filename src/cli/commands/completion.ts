@@ -67,7 +67,7 @@ const verbsOf: Record<string, string[]> = {
   mcp: [],
 }
 
-/** Commands that are no operations, in groups that have operations. */
+/** Commands besides operations, in groups that have operations. */
 const besideOperations: Record<string, string[]> = {
   'ip-restrictions': ['release'],
   'ip-policies': ['prune'],
@@ -76,7 +76,6 @@ const besideOperations: Record<string, string[]> = {
   'edges https routes': ['list'],
 }
 
-/** What the last of the words can become. */
 async function completionsOf(
   config: ClientConfig,
   serverCommands: readonly string[],
@@ -90,7 +89,6 @@ async function completionsOf(
   return [...new Set(candidates)].filter((candidate) => candidate.startsWith(current)).sort()
 }
 
-/** The words that can follow these. */
 export function wordsAfter(serverCommands: readonly string[], before: readonly string[]): string[] {
   if (before.length === 0)
     return [...serverCommands, ...Object.keys(verbsOf), ...below([]).map(({ words: [first = ''] }) => first)]
@@ -101,10 +99,10 @@ export function wordsAfter(serverCommands: readonly string[], before: readonly s
   return [...further, ...(besideOperations[before.join(' ')] ?? [])]
 }
 
-/** In seconds. Tab must not feel stuck. */
+/** In seconds, because Tab must not feel stuck. */
 const idsTimeout = '2'
 
-/** The ids of the service that fit here. None if it cannot be asked: a shell has no place for an error. */
+/** Matching ids from the service. None if it is unreachable, because a shell cannot show an error here. */
 async function idsAfter(config: ClientConfig, before: readonly string[]): Promise<string[] | undefined> {
   const found = findOperation(before)
   if (!('operation' in found) || found.rest.some((each) => each.startsWith('-'))) return undefined
@@ -137,7 +135,7 @@ function flagsAfter(before: readonly string[]): string[] {
   return [...own, ...usableFlags(operation).map((name) => `--${name}`)]
 }
 
-/** The values of the flag before, if it has a choice of some. */
+/** The values of the preceding flag, if it has a fixed set. */
 function valuesAfter({ profilesFile }: ClientConfig, before: readonly string[]): string[] | undefined {
   const last = before.at(-1) ?? ''
   if (

@@ -22,7 +22,7 @@ type Ref = { id: string; uri: string }
 
 /** Enough for an edge with many routes. */
 const maxRelated = 50
-/** What is read below a resource, if the API has it there. */
+/** Paths below a resource to read, if the API has them. */
 const below = ['health', 'rules']
 
 export async function describeCommand(config: ClientConfig, get: Operation, args: string[]): Promise<number> {
@@ -43,7 +43,7 @@ export async function describeCommand(config: ClientConfig, get: Operation, args
       waiting.push(...refsIn(found).map((each) => ({ ...each, field: `${next?.field}.${each.field}` })))
       write(indented(describeOne({ ...found, ...(await partsBelow(connection, related)) })))
     } catch (error) {
-      // What one key may not read, or what was deleted meanwhile, must not hide the rest.
+      // A resource that the key may not read, or that was just deleted, must not hide the others.
       if (!(error instanceof Failure) || !['notAllowed', 'notFound'].includes(error.exit)) throw error
       write(`  ${error.message}`)
     }
@@ -65,7 +65,7 @@ async function partsBelow(connection: Connection, path: string): Promise<Json> {
   return Object.fromEntries(parts)
 }
 
-/** The end of a path that is one of the API: what comes before is the public URL of the service. */
+/** The API path at the end of a URL path; the rest before it belongs to the service's public URL. */
 function readable(path: string): string | undefined {
   const matches = operations
     .filter(({ method, listField }) => method === 'GET' && !listField)
@@ -74,7 +74,6 @@ function readable(path: string): string | undefined {
 }
 const pathOf = ({ uri }: Ref): string | undefined => readable(URL.parse(uri)?.pathname ?? '')
 
-/** Every reference in a value, with the field that has it. */
 function refsIn(value: unknown, field = ''): { field: string; ref: Ref }[] {
   if (value === null || typeof value !== 'object') return []
   if (Array.isArray(value)) return value.flatMap((each) => refsIn(each, field))

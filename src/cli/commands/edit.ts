@@ -28,7 +28,7 @@ With --dry-run, shows what would change, and changes nothing.
 
 type Json = Record<string, unknown>
 
-/** `get` says how to read the resource; the PATCH of the same path what can be changed. */
+/** `get` reads the resource; the PATCH of the same path defines what can change. */
 export async function editCommand(config: ClientConfig, get: Operation, args: string[]): Promise<number> {
   const words = get.words.slice(0, -1).join(' ')
   const update = operations.find(({ path, method }) => path === get.path && method === 'PATCH')
@@ -71,7 +71,7 @@ export async function editCommand(config: ClientConfig, get: Operation, args: st
   return exits.ok.code
 }
 
-/** Through a shell, as git does: the setting may have arguments. */
+/** Runs through a shell, as git does, because the setting may have arguments. */
 async function runEditor(editor: string, file: string): Promise<void> {
   const child = spawn('/bin/sh', ['-c', `${editor} "$1"`, editor, file], { stdio: 'inherit' })
   const [code] = await once(child, 'exit')
@@ -92,7 +92,7 @@ function changesOf(before: Json, text: string): Json {
   return Object.fromEntries([...changed, ...removed.map((name) => [name, null] as const)])
 }
 
-/** As the API wants to be sent what it shows: references are ids, in fields of another name. */
+/** Converts a response to the request's form: references become ids in differently named fields. */
 function asSent(body: Json): Json {
   return Object.fromEntries(
     Object.entries(body).map(([name, value]): [string, unknown] => {

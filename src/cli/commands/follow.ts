@@ -10,7 +10,7 @@ type Json = Record<string, unknown>
 
 const reconnectMs = 1_000
 
-/** Prints the requests of a stream as they come, forever. It connects again when the service goes away or restarts. */
+/** Prints the requests of a stream live, forever. Reconnects when the service goes away or restarts. */
 export async function follow(connection: Connection, request: Call, asJson: boolean): Promise<never> {
   for (let wasOpen = false; ; ) {
     try {
@@ -20,7 +20,7 @@ export async function follow(connection: Connection, request: Call, asJson: bool
       for await (const { event, data } of eventsOf(response)) show(event, data, asJson)
       log('the stream ended; connecting again')
     } catch (error) {
-      // What is wrong from the beginning does not get better by itself; nor does a key that is no longer valid.
+      // An error on the first connection is permanent, and so is a key that is no longer valid.
       if (!wasOpen || (error instanceof Failure && error.exit !== 'unreachable')) throw error
     }
     await setTimeout(reconnectMs)
@@ -36,7 +36,7 @@ function show(event: string, data: Json, asJson: boolean): void {
 
 const styles = { allowed: 'green', warned: 'yellow', refused: 'red', limited: 'magenta', failed: 'red' } as const
 
-/** One request in one line: when, what became of it, what it was, from where, and what decided. */
+/** One request per line: time, outcome, request, source, and what decided. */
 export function lineOf(request: Json): string {
   const { outcome, reason, host, path, method, edge, status_code } = request
   const isKnown = typeof outcome === 'string' && outcome in styles

@@ -49,7 +49,7 @@ export async function loginCommand(config: ClientConfig, args: string[]): Promis
   const started = await post<Started>(url, '/sign_in/command', {
     challenge: hash('sha256', verifier, 'base64url'),
     client: `gatehouse ${config.version}`,
-    // Printable ASCII, as the service asks for: a person decides by it.
+    // Printable ASCII, as the service requires: the user decides by this text.
     host:
       hostname()
         .replaceAll(/[^\x21-\x7e]/g, '?')
@@ -64,7 +64,7 @@ export async function loginCommand(config: ClientConfig, args: string[]): Promis
     api_key: token ?? '',
     login: { api_key_id: api_key_id ?? '', expires_at: expires_at ?? '' },
   }
-  // As it is now: another command may have written it while we waited.
+  // Read again: another command may have written it meanwhile.
   const { current, profiles } = readProfiles(config.profilesFile)
   writeProfiles(config.profilesFile, { current: current ?? name, profiles: { ...profiles, [name]: profile } })
   log(`Signed in. Profile '${name}' has an API key that expires at ${expires_at}.`)
@@ -94,7 +94,7 @@ export async function logoutCommand(config: ClientConfig, args: string[]): Promi
   return exits.ok.code
 }
 
-/** The page that the service names, but only a web page of the host that was asked: it is opened in a browser. */
+/** The page that the service names. Must be a web page, because it opens in a browser; another host gets a note. */
 function pageOf(url: string, named: string): string {
   const page = URL.parse(named)
   if (!page || !/^https?:$/.test(page.protocol))
@@ -116,7 +116,7 @@ async function collected(url: string, { id, interval, expires_in }: Started, ver
   throw new Failure('notAllowed', 'The sign-in was not approved in time. Run gatehouse login again.')
 }
 
-/** Without a token: there is none yet. */
+/** Without a token, because there is none yet. */
 async function post<Answer>(url: string, path: string, body: object): Promise<Answer> {
   const connection = { url, token: 'none', timeoutMs: 30_000, verbose: false }
   const { text } = await call(connection, { method: 'POST', path, body: JSON.stringify(body) })
@@ -129,7 +129,7 @@ const openers: Partial<Record<NodeJS.Platform, string[]>> = {
   linux: ['xdg-open'],
 }
 
-/** Best effort: the address is printed in any case. */
+/** Best effort: the address is printed anyway. */
 function openBrowser(page: string): boolean {
   const [program, ...args] = openers[process.platform] ?? []
   if (!program) return false

@@ -97,7 +97,7 @@ export function checkUrl(text: string): string {
   return text.replace(/\/+$/, '')
 }
 
-/** A token that the server does not know is not saved. A server that cannot be asked now may be there later. */
+/** Does not save a token that the server rejects. Saves it if the server is unreachable. */
 async function checkToken(name: string, profile: Profile): Promise<void> {
   try {
     const connection = { url: profile.url, token: tokenOf(name, profile), timeoutMs: 10_000, verbose: false }

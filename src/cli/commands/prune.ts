@@ -51,11 +51,11 @@ type Flipped = {
   unknown_at: unknown[]
 }
 
-/** How many the service removes in one change. */
+/** Maximum rules that the service removes in one change. */
 const atOnce = 1_000
 const dayMs = 86_400_000
 
-/** `gatehouse ip-policies prune`: the evidence as a list, its effect, a question, and one change. */
+/** `gatehouse ip-policies prune`: lists the evidence, shows the effect, asks, and makes one change. */
 export async function pruneCommand(config: ClientConfig, args: string[]): Promise<number> {
   const { values, positionals } = parseOwn({ args, options, allowPositionals: true }, usage)
   if (values.help) {
@@ -88,7 +88,7 @@ export async function pruneCommand(config: ClientConfig, args: string[]): Promis
   }
   const query = {
     ...(values['allow-self-lockout'] && { allow_self_lockout: 'true' }),
-    // An answer was given in view of the rules and their number.
+    // The answer referred to exactly these rules.
     ...((values.confirm || isAnswered) && { confirm: 'true' }),
     ...(values['ignore-access-tests'] && { ignore_access_tests: 'true' }),
   }
@@ -108,7 +108,7 @@ export async function pruneCommand(config: ClientConfig, args: string[]): Promis
   return exits.ok.code
 }
 
-/** Not what is subdivided: its parts are redundant through it, and removing all of them would change decisions. */
+/** Excludes subdivided rules: their parts are redundant because of them, and removing all would change decisions. */
 async function rulesToPrune(connection: Connection, path: string, days: number | undefined, covered: boolean) {
   const read = async (query: Record<string, unknown>): Promise<List> =>
     JSON.parse(
@@ -130,7 +130,7 @@ async function rulesToPrune(connection: Connection, path: string, days: number |
   return [...found.values()]
 }
 
-/** What the rest of the rules would do to the addresses of the last week. */
+/** The effect of the remaining rules on the addresses of the last week. */
 async function effectOf(connection: Connection, path: string, gone: ReadonlySet<string>): Promise<string> {
   const { text } = await call(connection, { method: 'GET', path: `${path}/rules`, accept: 'application/json' })
   const { rules } = JSON.parse(text) as { rules: { id: string; action: string; cidr: string }[] }

@@ -57,7 +57,7 @@ export async function rolloutWatchCommand(config: ClientConfig, args: string[]):
   }
 }
 
-/** A service that is away for a moment does not end it, if it has answered before. */
+/** Tolerates a service that is briefly unreachable, if it has answered before. */
 async function read(get: () => Promise<{ text: string }>, hasWorked: boolean): Promise<Rollout | undefined> {
   try {
     return JSON.parse((await get()).text) as Rollout

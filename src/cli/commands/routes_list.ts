@@ -28,7 +28,7 @@ const options = {
 type Route = { id: string; edge_id: string; match_type: string; match: string }
 type Edge = { hostports: string[]; routes: Route[] }
 
-/** The API has no list of the routes of all edges: they come with their edges. */
+/** The API cannot list the routes of all edges; it returns them with their edges. */
 export async function routesListCommand(config: ClientConfig, args: string[]): Promise<number> {
   const { values, positionals } = parseOwn({ args, options, allowPositionals: true }, usage)
   if (values.help) {

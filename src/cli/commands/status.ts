@@ -50,7 +50,7 @@ export async function statusCommand(config: ClientConfig, local: LocalParts, arg
   }
 }
 
-/** Until Ctrl-C; the exit code is then that of the last look. */
+/** Repeats until Ctrl-C; the exit code is that of the last look. */
 async function showAgain(look: () => Promise<Part[]>, output: 'text' | 'json'): Promise<number> {
   const ending = new AbortController()
   process.once('SIGINT', () => ending.abort())
@@ -58,7 +58,7 @@ async function showAgain(look: () => Promise<Part[]>, output: 'text' | 'json'): 
   let code: number = exits.ok.code
   while (!ending.signal.aborted) {
     const parts = await look()
-    // To the top, and the rest of the screen cleared: clearing it first would flicker.
+    // Moves to the top and clears the rest afterwards: clearing first would flicker.
     if (output === 'text' && process.stdout.isTTY) process.stdout.write('\x1b[H\x1b[J')
     code = show(parts, output)
     await setTimeout(everyMs, undefined, { signal: ending.signal }).catch(() => {})

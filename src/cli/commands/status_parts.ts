@@ -5,7 +5,7 @@ import { type ClientConfig, chooseProfile } from '../profiles.ts'
 import { send, textOf } from '../transport.ts'
 import { type Part, resourceParts, type Status, unspecified } from './status_resources.ts'
 
-/** What runs on this machine, as far as its files tell. */
+/** What runs on this machine, judging by its files. */
 export type LocalParts = {
   readonly agentUrl: string
   readonly hasAgent: boolean
@@ -15,14 +15,14 @@ export type LocalParts = {
 
 const timeoutMs = 5_000
 
-/** Every part that this machine can be asked about. None is left out because another does not answer. */
+/** Every part that this machine can query. A part that does not answer does not hide the others. */
 export async function examine(config: ClientConfig, local: LocalParts, profile: string | undefined): Promise<Part[]> {
   const connection = connectionOf(config, local, profile)
   const [ofApi, ofAgent] = await Promise.all([connection ? examineApi(connection) : [], examineAgent(local)])
   return [...ofApi, ...ofAgent]
 }
 
-/** Undefined on a machine that has an edge node only, where no server is configured. */
+/** Undefined on a machine that has only an edge node and no configured server. */
 function connectionOf(
   config: ClientConfig,
   { apiUrl, hasControlPlane, hasAgent }: LocalParts,
@@ -39,7 +39,7 @@ function connectionOf(
 
 type Got = { code: number; text: string } | { fault: string }
 
-/** Without the token: probes and metrics ask for none. */
+/** Sent without the token: probes and metrics need none. */
 async function get(url: string): Promise<Got> {
   const signal = AbortSignal.timeout(timeoutMs)
   try {
@@ -119,10 +119,10 @@ async function askForNodes(connection: Connection): Promise<Nodes> {
   }
 }
 
-/** Undefined when there is no such metric, or none can be read. */
+/** Undefined if there is no such metric, or metrics cannot be read. */
 const valueIn = (metrics: Got, name: string): number | undefined => valuesIn(metrics, name)[0]
 
-/** With all labels. */
+/** The values of a metric, for all of its labels. */
 function valuesIn(metrics: Got, name: string): number[] {
   const text = 'text' in metrics ? metrics.text : ''
   const found = text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))
@@ -146,7 +146,7 @@ function publisherPart(metrics: Got, nodes: Nodes): Part {
     return behind > 0
       ? { part, status: 'warning', message: `${where}, ${behind} generations behind` }
       : { part, status: 'up', message: `${where}, nothing left to publish` }
-  // Another process publishes, or none does. What has arrived on a node was published.
+  // Another process publishes, or none does. Generations that have arrived on a node were published.
   const hasArrived =
     'nodes' in nodes && nodes.nodes.some(({ live, applied_generation }) => live && applied_generation >= nodes.newest)
   return hasArrived
@@ -170,7 +170,6 @@ function nodeParts(nodes: Nodes): Part[] {
 const dayMs = 24 * 60 * 60 * 1_000
 const soonMs = 14 * dayMs
 
-/** Those that live nodes serve. */
 function certificatePart(nodes: Nodes): Part {
   const part = 'certificates'
   const known =
@@ -189,7 +188,7 @@ function certificatePart(nodes: Nodes): Part {
 /** As in the alert rule. */
 const maxBackupAgeMs = 2 * dayMs
 
-/** Omitted for an older control plane, which has no such metric. */
+/** Omitted for an older control plane without this metric. */
 function backupPart(metrics: Got): Part[] {
   const part = 'backup'
   const seconds = valueIn(metrics, 'gatehouse_backup_timestamp_seconds')
@@ -200,7 +199,7 @@ function backupPart(metrics: Got): Part[] {
   return [{ part, status: isOld ? 'warning' : 'up', message: `the newest is of ${at.toISOString()}` }]
 }
 
-/** Asks the agent on this machine, which answers even when the control plane does not. */
+/** Queries the agent on this machine, which answers even if the control plane does not. */
 async function examineAgent({ agentUrl, hasAgent }: LocalParts): Promise<Part[]> {
   const part = 'this machine'
   const [got, ready] = await Promise.all([get(`${agentUrl}/status`), get(`${agentUrl}/readyz`)])

@@ -5,7 +5,7 @@ import { printable } from '../output/terminal.ts'
 
 /** As the API has it. The command adds nothing to it: what is missing is unknown. */
 export type Status = { state: 'up' | 'degraded' | 'down' | 'unknown'; code: string; reason: string }
-/** The states of the API, and `warning` for what works and should be looked at. */
+/** The API's states, and `warning` for something that works but needs attention. */
 export type Standing = Status['state'] | 'warning'
 export type Part = {
   part:
@@ -20,9 +20,9 @@ export type Part = {
     | 'domains'
     | 'TLS certificates'
     | 'webhooks'
-  /** The edge node or the resource, if the part is one. */
+  /** The edge node or the resource, if the part refers to one. */
   name?: string
-  /** It is like that on purpose, so that nothing is wrong. */
+  /** The state is intended, so nothing is wrong. */
   isExpected?: true
   status: Standing
   message: string
@@ -51,13 +51,13 @@ const lists: readonly { part: Part['part']; paths: readonly (readonly [path: str
 
 /** Pages of a hundred. What an account has beyond them is not looked at, and the command says so. */
 const maxPages = 10
-/** Lines for what is not up, of each kind. */
+/** Maximum lines of each kind for resources that are not up. */
 const maxShown = 20
 
 const severity = ['up', 'unknown', 'degraded', 'down'] as const
 export const unspecified: Status = { state: 'unknown', code: '', reason: 'this version of the server does not say' }
 
-/** A line for each kind of resource that the account has, and one for each of them that is not up. */
+/** One line for each kind of resource in the account, and one for each resource that is not up. */
 export async function resourceParts(connection: Connection): Promise<Part[]> {
   return (await Promise.all(lists.map((each) => partsOf(connection, each)))).flat()
 }

@@ -32,7 +32,7 @@ const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** `gatehouse requests stream`, in the words that people think of first. */
+/** `gatehouse requests stream` under the name that people try first. */
 export async function tailCommand(config: ClientConfig, args: string[]): Promise<number> {
   const { edge, refused, outcome, address, json, help, ...global } = parseOwn({ args, options }, usage).values
   if (help) {

@@ -6,8 +6,8 @@ import { log, styled } from '../output/terminal.ts'
 const intervalMs = 2_000
 
 /**
- * Shows something over and over, forever: on a terminal in place of what it showed before, elsewhere only when it has
- * changed. A service that is away for a while does not end it.
+ * Shows something repeatedly, forever: a terminal is overwritten, and other outputs get it only when it has changed.
+ * Tolerates a service that is temporarily unreachable.
  */
 export async function watch(title: string, render: () => Promise<string>): Promise<never> {
   let last: string | undefined

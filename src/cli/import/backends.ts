@@ -6,7 +6,7 @@ import type { Lists } from './ngrok_api.ts'
 import { annotationsOf, type Notes, noteOthers, textsOf, titleOf } from './notes.ts'
 
 export type Row = { readonly kind: Kind; readonly row: Json }
-/** Backends by the vendor's id. Others cannot be referred to. */
+/** Backends by the vendor's id. Other backends cannot be referenced. */
 export type Backends = ReadonlyMap<string, Row>
 
 export function importBackends(lists: Lists, notes: Notes): Backends {
@@ -83,7 +83,7 @@ function membersFault(
   if (ids.length === 0 || ids.length > maxMembers)
     return `it has ${ids.length} members, and here it has 1 to ${maxMembers}`
   if (new Set(ids).size < ids.length) return 'it has a member twice'
-  // Without one of its members it would be another backend.
+  // Without one of its members, the group would be a different backend.
   const strange = ids.find(
     (id, index) => known.get(id)?.kind !== 'backends' && !alsoAllowed(id, index === ids.length - 1),
   )

@@ -1,7 +1,7 @@
 import { parseAddress } from '../../kernel/ip/address.ts'
 import { cidrAround, formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
 
-/** Bits beyond the length mean nothing to the vendor, and are refused here. */
+/** The vendor ignores bits beyond the prefix length; Gatehouse refuses them. */
 export function cidrOf(value: unknown): string | undefined {
   const text = String(value)
   const { cidr } = parseCidr(text)

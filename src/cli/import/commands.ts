@@ -59,7 +59,7 @@ export async function importCommand([from = 'help', ...rest]: string[]): Promise
   return exits.ok.code
 }
 
-/** Not to be read on the way: without TLS only on this machine. */
+/** Protects the key in transit: allows plain HTTP only on this machine. */
 function urlOf(text: string): string {
   const url = URL.parse(text)
   const isLocal = url?.protocol === 'http:' && /^(127\.0\.0\.1|\[::1\]|localhost)$/.test(url.hostname)
@@ -76,12 +76,12 @@ async function tokenFrom(file: string): Promise<string> {
     throw new Failure('usage', `${file} cannot be read: ${(cause as Error).message}`, [], { cause })
   }
   const token = text.trim()
-  // Anything else cannot be sent as a header, and the error would show it.
+  // A header cannot contain anything else, and the error would show the key.
   if (!/^[\x21-\x7e]{1,500}$/.test(token)) throw usageFailure(`${file} must contain one token and nothing else`)
   return token
 }
 
-/** Never overwrites a file: it may have been edited since. */
+/** Never overwrites a file, which may have been edited. */
 function save(file: string, text: string): void {
   try {
     writeFileSync(file, text, { flag: 'wx' })

@@ -12,10 +12,9 @@ import { importTrafficPolicy } from './traffic_policy.ts'
 export type Known = {
   readonly backends: Backends
   readonly policies: ReadonlySet<string>
-  /** The PEM of certificate authorities, by id. */
+  /** PEM of the certificate authorities, by id. */
   readonly authorities: ReadonlyMap<string, string>
   readonly notes: Notes
-  /** Resolve to the id of what is new. */
   readonly addPolicy: (description: string, rules: readonly Rule[]) => string
   readonly addResponse: (description: string, fields: Json) => string
 }
@@ -36,14 +35,14 @@ const fieldsOf = {
     ...policyFields,
   ],
 }
-/** Modules that decide nothing about who gets in. Any other that is missing here would let in too many. */
+/** Modules that do not restrict access. Any other missing module would let in too many. */
 const harmless = new Set(['compression', 'circuit_breaker', 'websocket_tcp_converter', 'tls_termination'])
 
 const isOn = (module: unknown): boolean =>
   module !== null && module !== undefined && (module as { enabled?: unknown }).enabled !== false
 
 const signsIn = 'Sign people in at the upstream, or with a proxy such as oauth2-proxy in front of it'
-/** What to do about a module that does not exist here, for people who depend on it. */
+/** Advice about modules that do not exist here, for people who depend on them. */
 const insteadOf: Record<string, string> = {
   oauth: signsIn,
   oidc: signsIn,
@@ -71,7 +70,7 @@ function missingModules(title: string, row: Json, of: keyof typeof fieldsOf, not
   return guards
 }
 
-/** The modules of a TCP edge or route. One that would lose a restriction by the import gets no traffic. */
+/** The modules of a TCP edge or route. One that would lose a restriction in the import gets no traffic. */
 function modulesOf(title: string, row: Json, guards: readonly string[], known: Known, isTcp: boolean): Json {
   const { notes } = known
   const reasons = guards.map((name) => `${name} does not exist here`)
@@ -120,7 +119,7 @@ function hostportsOf(title: string, row: Json, { notes }: Known, isHttps: boolea
   })
 }
 
-/** The row with what the actions of its policies are as modules, those that only we have, and what is missing. */
+/** The row with its policies' actions converted to modules, the modules that only Gatehouse has, and what is missing. */
 function withActions(title: string, called: string, vendors: Json, hosts: readonly string[], known: Known) {
   const [row, modules]: [Json, Json] = [{ ...vendors }, {}]
   let isAnswered = false
@@ -161,7 +160,7 @@ export function importHttpsEdge(row: Json, known: Known): Json {
     const isType = matchTypes.some((type) => type === match_type)
     return isType && typeof match === 'string' && match.length <= maxMatchBytes && isMatch.test(match)
   })
-  // A wider route of the edge would get the requests of one that is left out.
+  // Otherwise a wider route of the edge would get the requests of a route that is left out.
   if (usable.length < routes.length) guards.push('the match of one of its routes')
   for (const route of routes.filter((each) => !usable.includes(each)))
     notes.add(`${title}, route ${route.id}`, `left out: ${route.match_type} ${route.match} cannot be matched here`)
@@ -177,7 +176,7 @@ export function importHttpsEdge(row: Json, known: Known): Json {
   }
 }
 
-/** There, clients without a certificate are always refused. Undefined if an authority is missing or cannot be used here. */
+/** The vendor always refuses clients without a certificate. Undefined if an authority is missing or unusable here. */
 function mutualTlsOf(title: string, module: unknown, { authorities, notes }: Known): Json | undefined {
   if (!module) return undefined
   const ids = (((module as Json).certificate_authorities ?? []) as unknown[]).map(referredId)
@@ -218,13 +217,13 @@ function importRoute(
   }
 }
 
-/** The text that a pattern stands for, if it stands for one. Upper and lower case are the same here. */
+/** The plain text that a pattern matches, if it matches just one. Case is ignored here. */
 function plainText(pattern: string): string | undefined {
   const text = pattern.replace(/^\(\?i\)/, '').replaceAll(/\\(?=[^A-Za-z0-9])./g, (escaped) => `\0${escaped[1]}`)
   return /(?<!\0)[\\.*+?()[\]{}|^$]/.test(text) ? undefined : text.replaceAll('\0', '')
 }
 
-/** Undefined when it has patterns that are more than texts: without them it would let in too many, or too few. */
+/** Undefined if some patterns match more than plain text: without them, the filter would let in too many or too few. */
 function userAgentsOf(module: unknown): Json | undefined {
   if (module === null || module === undefined) return {}
   const [allow, deny] = ['allow', 'deny'].map((list) => textsOf((module as Json)[list]).map(plainText))

@@ -10,7 +10,7 @@ import { annotationsOf, createNotes, isVendorsName, type Notes, noteOthers, refe
 
 export type Imported = { readonly things: readonly Thing[]; readonly notes: readonly string[] }
 
-/** Lists of which nothing is imported, and what to do instead. */
+/** Lists that are not imported, with advice. */
 const leftOut: Partial<Record<ListPath, { called: string; why: string }>> = {
   '/edges/tls': { called: 'TLS edge', why: 'TLS edges do not exist here. Use a TCP edge, or an HTTPS edge' },
   '/endpoints': {
@@ -30,7 +30,6 @@ const leftOut: Partial<Record<ListPath, { called: string; why: string }>> = {
   '/event_subscriptions': { called: 'event subscription', why: 'create a webhook destination instead' },
 }
 
-/** What the vendor's account has, in the form of ours. */
 export function importAccount(lists: Lists): Imported {
   const notes = createNotes()
   for (const [path, rows] of Object.entries(lists))
@@ -57,7 +56,7 @@ export function importAccount(lists: Lists): Imported {
       return id
     },
   }
-  // These may add to the policies and backends.
+  // These may add policies and backends.
   const edges = [
     ...(lists['/edges/tcp'] ?? []).map((row) => toThing('tcp_edges', importTcpEdge(row, known))),
     ...(lists['/edges/https'] ?? []).map((row) => toThing('https_edges', importHttpsEdge(row, known))),
@@ -79,7 +78,7 @@ function importPolicies(lists: Lists, rules: ReadonlyMap<string, Rule[]>, notes:
   })
 }
 
-/** A range has one rule here. If the vendor has two, the deny decides there as well. */
+/** Gatehouse has one rule per range. If the vendor has two, the deny rule wins there too. */
 function importRules(lists: Lists, policies: ReadonlySet<string>, notes: Notes): Map<string, Rule[]> {
   const byPolicy = new Map([...policies].map((id) => [id, new Map<string, Rule>()]))
   for (const row of lists['/ip_policy_rules'] ?? []) {
@@ -121,7 +120,7 @@ function importRestrictions(lists: Lists, policies: ReadonlySet<string>, notes: 
   })
 }
 
-/** A wildcard is reserved there by itself; here the domain covers it. */
+/** The vendor reserves wildcards separately; here the domain covers them. */
 function importDomains(lists: Lists, notes: Notes): Thing[] {
   const things = new Map<string, Thing>()
   for (const row of lists['/reserved_domains'] ?? []) {

@@ -4,12 +4,12 @@ import { startProgress } from '../output/progress.ts'
 import { log } from '../output/terminal.ts'
 import type { Json } from '../state/kinds.ts'
 
-/** Where the vendor's API is, and the key for it. The key goes nowhere else and is never printed. */
+/** The vendor's API and its key. The key is sent nowhere else and never printed. */
 export type Source = { readonly url: string; readonly token: string }
 
 const limits = { attempts: 6, pauseMs: 60_000, requestMs: 60_000, answerBytes: 16 * 2 ** 20, pages: 1_000 }
 
-/** The vendor's lists, by path, and the field that has the rows. */
+/** The vendor's lists by path, with the field that contains the rows. */
 export const listFields = {
   '/ip_policies': 'ip_policies',
   '/ip_policy_rules': 'ip_policy_rules',
@@ -34,14 +34,14 @@ export const listFields = {
 export type ListPath = keyof typeof listFields
 export const listPaths = Object.keys(listFields) as ListPath[]
 
-/** Rows of each list, the oldest first. Undefined: the vendor's API has no such list any more. */
+/** The rows of each list, oldest first. Undefined if the vendor's API no longer has the list. */
 export type Lists = Readonly<Record<ListPath, readonly Json[] | undefined>>
 
 export async function readLists(source: Source): Promise<Lists> {
   const progress = startProgress('read')
   const lists: Partial<Record<ListPath, readonly Json[] | undefined>> = {}
   try {
-    // One after the other: the vendor limits how many requests an account makes.
+    // Sequential: the vendor limits an account's requests.
     for (const path of listPaths) lists[path] = await readList(source, path, () => progress.step(path))
   } finally {
     progress.end()
@@ -64,7 +64,7 @@ async function readList(source: Source, path: ListPath, step: () => void): Promi
     if (next === null || next === undefined || next === '') return rows.reverse()
     const parsed = typeof next === 'string' ? URL.parse(next, source.url) : null
     if (!parsed) throw unexpected(source, path)
-    // Only its query: wherever it points, the key is for the address that was given.
+    // Uses only its query: wherever the link points, the key is only for the configured address.
     query = parsed.searchParams
   }
   throw new Failure('refused', `${source.url}${path} has more than ${limits.pages} pages; nothing was written`)
@@ -79,7 +79,7 @@ const unexpected = ({ url }: Source, path: string): Failure =>
 
 type Answer = { readonly status: number; readonly text: string; readonly retryAfter: string | null }
 
-/** The parsed answer, or undefined if the API does not have this path. Retries what passes by itself. */
+/** The parsed response, or undefined if the API does not have this path. Retries transient errors. */
 async function get(source: Source, path: string): Promise<Json | undefined> {
   for (let attempt = 1; ; attempt++) {
     const answer = await request(source, path)
@@ -126,7 +126,7 @@ async function boundedText({ body }: Response): Promise<string> {
   return Buffer.concat(parts).toString('utf8')
 }
 
-/** Seconds, or a date. */
+/** The header has seconds or a date. */
 function secondsOf(retryAfter: string | null): number {
   if (!retryAfter) return 0
   const seconds = /^\d+$/.test(retryAfter) ? Number(retryAfter) : (Date.parse(retryAfter) - Date.now()) / 1_000
@@ -148,9 +148,9 @@ function failureOf({ url, token }: Source, path: string, { status, text }: Answe
   try {
     message = (JSON.parse(text) as { msg?: unknown } | null)?.msg
   } catch {
-    // A proxy's page is of no use here.
+    // The HTML page of a proxy is of no use here.
   }
-  // What was sent may come back in a message.
+  // A message may echo what was sent.
   const said = typeof message === 'string' ? `: ${message.replaceAll(token, '…').slice(0, 300)}` : ''
   const hints =
     status === 401 || status === 403

@@ -1,7 +1,7 @@
 import { textFault } from '../../kernel/text.ts'
 import type { Json } from '../state/kinds.ts'
 
-/** Everything that the state file does not say although the vendor's account does. */
+/** Everything in the vendor's account that the state file does not contain. */
 export type Notes = { readonly lines: string[]; readonly add: (what: string, why: string) => void }
 
 export function createNotes(): Notes {
@@ -9,13 +9,13 @@ export function createNotes(): Notes {
   return { lines, add: (what, why) => lines.push(`${what}: ${why}`) }
 }
 
-/** With the vendor's id, under which people find it there. */
+/** Includes the vendor's id, by which people find it there. */
 export const titleOf = (called: string, { id, description }: Json): string =>
   `${called} ${id}${description ? ` (${description})` : ''}`
 
 const maxBytes = { description: 255, metadata: 4096 }
 
-/** The texts that every resource has. */
+/** Text fields that every resource has. */
 export function annotationsOf(title: string, row: Json, notes: Notes): Json {
   const texts = Object.entries(maxBytes).flatMap(([name, most]): [string, string][] => {
     const text = row[name]
@@ -27,7 +27,7 @@ export function annotationsOf(title: string, row: Json, notes: Notes): Json {
   return Object.fromEntries(texts)
 }
 
-/** The id in a reference, in the vendor's form: `{"id": …, "uri": …}`. */
+/** The id in a reference of the vendor's form: `{"id": …, "uri": …}`. */
 export const referredId = (value: unknown): string | undefined => {
   const id = (value as { id?: unknown } | null | undefined)?.id
   return typeof id === 'string' ? id : undefined
@@ -38,15 +38,15 @@ export const textsOf = (value: unknown): string[] =>
 
 const common = ['id', 'uri', 'created_at', 'description', 'metadata']
 
-/** Fields with a value that are neither common to all resources nor among the known ones. */
+/** Fields with a value that are neither common to all resources nor known. */
 export const othersIn = (row: Json, known: readonly string[]): [string, unknown][] =>
   Object.entries(row).filter(([name, value]) => value !== null && !common.includes(name) && !known.includes(name))
 
-/** For fields that the vendor has added since: nothing is dropped in silence. */
+/** Covers fields that the vendor adds later: nothing is dropped silently. */
 export function noteOthers(title: string, row: Json, known: readonly string[], notes: Notes): void {
   for (const [name] of othersIn(row, known)) notes.add(title, `${name} is left out, because it does not exist here`)
 }
 
-/** Under domains that belong to the vendor. */
+/** True for names under the vendor's own domains. */
 export const isVendorsName = (host: string): boolean =>
   /(?:^|\.)ngrok(?:-free)?\.(?:app|dev|io|pizza|pro|com)$/.test(host)

@@ -20,14 +20,14 @@ export type Place = {
   readonly row: Json
   /** Modules that only we have. */
   readonly modules: Json
-  /** Both resolve to the id of what is new. */
+  /** Both resolve to the id of the new resource. */
   readonly addPolicy: (rules: readonly Rule[]) => string
   readonly addResponse: (fields: Json) => string
-  /** An action has answered, so that none of the next acts. */
+  /** An action has sent a response, so no later action runs. */
   readonly isAnswered: () => boolean
 }
 
-/** Why it cannot be imported: completes 'because …'. Undefined: it is. */
+/** Why it cannot be imported, completing 'because …'. Undefined if it can. */
 type Reader = (action: Action, place: Place) => string | undefined
 
 const noHttp = 'a TCP edge sees no requests'
@@ -103,7 +103,7 @@ function rateLimit({ config, phase }: Action, { isTcp, hosts, modules, notes, ti
   return undefined
 }
 
-/** Later actions see what earlier ones have done, so of two with the same name the last one counts. */
+/** Later actions see the results of earlier ones, so the last of two with the same name counts. */
 function changeHeaders(
   { phase }: Action,
   { isTcp, row }: Place,
@@ -138,7 +138,7 @@ function redirect({ config, phase }: Action, { isTcp, modules, hosts, notes, tit
 }
 
 const everything = /^\^?\(?\.\*\)?\$?$/
-/** Either one URL for all, or another host with the same path and query. */
+/** Either one URL for everything, or another host with the same path and query. */
 function targetOf({ from, to }: Json, hosts: readonly string[]): Omit<Redirect, 'status_code'> | undefined {
   if (typeof to !== 'string') return undefined
   if (from === undefined || everything.test(String(from)))
@@ -150,7 +150,7 @@ function targetOf({ from, to }: Json, hosts: readonly string[]): Omit<Redirect, 
 }
 const hostOfUrl = (text: string): string | undefined => URL.parse(text)?.hostname
 
-/** `/api/(.*)` → `/v1/$1`, in the ways in which that is written: one prefix for another, in the paths of the route. */
+/** `/api/(.*)` → `/v1/$1` in its usual spellings: replaces a prefix in the route's paths. */
 function urlRewrite({ config, phase }: Action, { isTcp, row, modules }: Place): string | undefined {
   if (isTcp) return noHttp
   if (phase === 'response') return 'it acts on responses'
@@ -172,7 +172,7 @@ function urlRewrite({ config, phase }: Action, { isTcp, row, modules }: Place): 
   return undefined
 }
 
-/** The answer takes the place of the route's backend, so it comes after all that refuses, as there. */
+/** The response replaces the route's backend, so it runs after everything that refuses, as it does at the vendor. */
 function answerWith({ phase }: Action, { isTcp, row, addResponse }: Place, fields: Json): string | undefined {
   if (isTcp) return noHttp
   if (phase === 'response') return 'it acts on responses'

@@ -2,7 +2,7 @@ import { parse } from 'yaml'
 import type { Json } from '../state/kinds.ts'
 import { type Action, type Place, readers } from './traffic_actions.ts'
 
-/** Rules of a policy in the order in which they act, or undefined for what cannot be read. */
+/** A policy's rules in their order of execution; undefined if unreadable. */
 type Rules = { readonly phase: Action['phase']; readonly expressions: unknown[]; readonly actions: Json[] }[]
 
 const phases: Record<string, Action['phase']> = {
@@ -17,14 +17,14 @@ const isObject = (value: unknown): value is Json => typeof value === 'object' &&
 
 function parsed(text: string): unknown {
   try {
-    // JSON is YAML. No aliases: a short text could stand for a very long one.
+    // JSON is YAML. Aliases are off, because a short text could expand to a very long one.
     return parse(text, { maxAliasCount: 0 })
   } catch {
     return undefined
   }
 }
 
-/** `traffic_policy` has a text with the rules, `policy` has them as fields. */
+/** `traffic_policy` has the rules as text, `policy` has them as fields. */
 function rulesOf(module: Json): Rules | undefined {
   const { enabled: _, value, ...fields } = module
   const found = typeof value === 'string' ? parsed(value) : fields
@@ -43,7 +43,7 @@ function rulesOf(module: Json): Rules | undefined {
 }
 
 const signsIn = 'Sign people in at the upstream, or with a proxy such as oauth2-proxy in front of it'
-/** Actions that there are not here, or not as they are. */
+/** Actions that Gatehouse lacks, or has in another form. */
 const insteadOf: Record<string, string> = {
   'add-headers': 'Write the values into request_headers or response_headers',
   'basic-auth': signsIn,
@@ -63,14 +63,14 @@ const insteadOf: Record<string, string> = {
   'url-rewrite': 'Set a rewrite on a route with the path that it is for, or rewrite at the upstream',
   'verify-webhook': "Verify the sender's signature at the upstream, and limit who may send with an ip_restriction",
 }
-/** Without these, no one gets in who would not. */
+/** Leaving these out lets in no one who was refused before. */
 const harmless = new Set([
   ...['add-headers', 'circuit-breaker', 'compress-response', 'log', 'set-vars', 'terminate-tls'],
 ])
 
 /**
- * Every action that a module here does as well becomes that module. Each other one is reported, with what to do. `guards`: what the
- * route would let through that there does not get through, in the words of what is missing.
+ * Converts every action with an equivalent module. Reports every other one with advice. `guards`: the missing checks,
+ * without which the route would let requests through that the vendor refuses.
  */
 export function importTrafficPolicy(name: string, module: unknown, place: Place): { guards: string[] } {
   const { title, notes } = place
@@ -88,7 +88,7 @@ export function importTrafficPolicy(name: string, module: unknown, place: Place)
   let isOver = false
   for (const { phase, expressions, actions } of rules)
     for (const { type, config } of actions) {
-      // What comes after the answer never acts there.
+      // Nothing after the response runs at the vendor.
       if (isOver && phase === 'request') continue
       const action: Action = { type: String(type), phase, config: isObject(config) ? config : {} }
       const read = Object.hasOwn(readers, action.type) ? readers[action.type] : undefined

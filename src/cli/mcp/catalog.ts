@@ -1,4 +1,4 @@
-// What the tools may call, made from openapi.json. Nothing else in this folder sends a request.
+// The operations that tools may call, from openapi.json. Nothing else in this folder sends a request.
 import { type DocumentOperation, deref, type Parameter, paths, type Schema } from '../document.ts'
 
 export type Entry = {
@@ -11,15 +11,15 @@ export type Entry = {
   readonly body: Schema | undefined
 }
 
-/** They read something about an address, rules or a draft, and change nothing. */
+/** Read-only evaluations of an address, rules or a draft. */
 export const asks = ['ip_checks.create', 'ip_policies.impact', 'change_sets.preview'] as const
-/** They change drafts, which have no effect until a person applies them. */
+/** Operations on drafts, which have no effect until a person applies them. */
 export const drafts = ['change_sets.create', 'change_sets.update', 'change_sets.delete'] as const
-/** They say how a request is made, not what it changes. The last one is a decision for the person who applies. */
+/** Parameters about how a request is made, not what it changes. The person who applies the draft decides on the last one. */
 const notGiven = ['dry_run', 'wait', 'confirm', 'allow_self_lockout', 'ignore_access_tests', 'break_glass', 'rollout']
-/** They are about a browser. */
+/** Operations that only make sense in a browser. */
 const sessions = ['dashboard_session', 'command_sign_in']
-/** The service refuses them in a change set: they have a secret in their request or response, ask other machines, or decide at once. */
+/** The service refuses these in a change set: they carry secrets, contact other machines, or take effect immediately. */
 const notPlanned = [
   ...['api_keys.create', 'api_keys.rotate', 'tls_certificates.create', 'tls_certificates.update'],
   ...['webhook_destinations.create', 'webhook_destinations.rotate', 'webhook_destinations.test'],
@@ -68,7 +68,6 @@ export const readable = byId(
     .filter((entry) => !sessions.includes(groupOf(entry))),
 )
 
-/** What a change set may contain. */
 export const inChangeSets = byId(
   documented
     .map(({ entry }) => entry)
@@ -78,7 +77,6 @@ export const inChangeSets = byId(
     ),
 )
 
-/** All that is ever sent. */
 export const callable = byId([
   ...readable.values(),
   ...documented.map(({ entry }) => entry).filter((entry) => isAmong([...asks, ...drafts], entry)),

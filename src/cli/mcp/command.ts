@@ -1,4 +1,4 @@
-// `gatehouse mcp`: what a client of the Model Context Protocol starts.
+// `gatehouse mcp`: started by clients of the Model Context Protocol.
 import { once } from 'node:events'
 import { fromJsonSchema, type JsonSchemaType, McpServer } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
@@ -32,14 +32,14 @@ export async function mcpCommand(config: ClientConfig, args: string[]): Promise<
     write(usage)
     return exits.ok.code
   }
-  // Now, so that a client that cannot be configured does not start.
+  // Checked at the start, so that a misconfigured client fails immediately.
   connect(config, values)
   if (process.stdin.isTTY)
     log("This waits for a client of the Model Context Protocol. 'gatehouse mcp --help' says more.")
   const ended = Promise.race([once(process.stdin, 'end'), once(process.stdin, 'close')])
   serveStdio(() => serverWith(config, values))
   await ended
-  // Not by returning: a request that the service has not answered would keep the process.
+  // Exits instead of returning: a pending request to the service would keep the process alive.
   process.exit(exits.ok.code)
 }
 
@@ -68,7 +68,7 @@ function serverWith(config: ClientConfig, flags: Flags): McpServer {
   return server
 }
 
-/** The profile is read for each call, so that a renewed sign-in counts without a restart. */
+/** Reads the profile for each call, so that a renewed sign-in takes effect without a restart. */
 async function answered(tool: Tool, config: ClientConfig, flags: Flags, given: Values): Promise<Result> {
   let [url, token] = ['', '']
   try {
@@ -81,7 +81,7 @@ async function answered(tool: Tool, config: ClientConfig, flags: Flags, given: V
   }
 }
 
-/** Someone may have written it into a description. */
+/** Descriptions may contain anything that someone wrote. */
 const withoutToken = (result: Result, token: string): Result =>
   token
     ? {

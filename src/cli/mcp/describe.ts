@@ -1,11 +1,11 @@
-// Operations in words, for one who has to fill in their parameters and bodies.
+// Describes operations in words, for a model that fills in their parameters and bodies.
 import { deref, type Schema } from '../document.ts'
 import { callable, type Entry, inChangeSets, readable } from './catalog.ts'
 import type { Values } from './send.ts'
 
 type Kind = 'read' | 'change'
 
-/** Each as `id: summary (parameters)`. */
+/** One line per operation: `id: summary (parameters)`. */
 export function listed(kind: Kind, about: string): string[] {
   const word = about.toLowerCase()
   const operations = kind === 'read' ? [...readable.values(), ...toRead] : [...inChangeSets.values()]
@@ -33,7 +33,7 @@ export const described = ({ id, method, path, summary, description, parameters, 
   ...(body && { body: readableSchema(body) }),
 })
 
-/** Without references, which lead to a document that the reader does not have, and without marks for programs of ours. */
+/** Without references, whose document the reader lacks, and without markers for our own programs. */
 export function readableSchema(schema: Schema): Values {
   const { 'x-must': must, ...known } = deref<Schema>(schema)
   const entries = Object.entries(known)

@@ -8,12 +8,11 @@ export type Values = Readonly<Record<string, unknown>>
 export type Read = {
   readonly body: Values
   readonly etag: string | undefined
-  /** The parameters of the next page of a list. */
   readonly next: Values | undefined
 }
 export type Sent = { readonly parameters?: Values; readonly body?: Values }
 
-/** Calls one of the operations of the catalog. There is no other way from a tool to the service. */
+/** Calls an operation of the catalog. Tools have no other way to the service. */
 export async function send(connection: Connection, id: string, { parameters = {}, body }: Sent = {}): Promise<Read> {
   const operation = callable.get(id)
   if (!operation) throw usageFailure(`'${id}' cannot be called.`, 'list_operations shows what can be read.')
@@ -39,7 +38,7 @@ export function refuseUnknown({ id, parameters: known }: Entry, given: Values): 
 }
 const hintFor = (id: string): string => `describe_operation shows the parameters of ${id}.`
 
-/** Returns those of the path. Their form is checked because `..` would lead to another path. */
+/** Returns the path parameters. Checks their form, because `..` would lead to another path. */
 function checkParameters(operation: Entry, given: Values): Values {
   refuseUnknown(operation, given)
   const { id, parameters: known } = operation

@@ -1,4 +1,4 @@
-// The tools. Each is a sentence for a language model, the shape of its input, and one or a few calls.
+// The tools. Each has a description for a language model, an input schema, and one or a few calls.
 import type { Connection } from '../call.ts'
 import type { Schema } from '../document.ts'
 import { Failure, usageFailure } from '../exits.ts'
@@ -13,7 +13,7 @@ export type Tool = {
   readonly title: string
   readonly description: string
   readonly input: Input
-  /** What it changes; absent: nothing. */
+  /** What the tool changes; absent if it changes nothing. */
   readonly changes?: (typeof drafts)[number]
   readonly run: (connection: Connection, given: Values) => Promise<Result> | Result
 }
@@ -195,7 +195,7 @@ function checkedChanges(given: Values): Values {
   return given
 }
 
-/** What it found, not the changes, which the reader has just sent. */
+/** The findings without the changes, which the reader has just sent. */
 function proposed({ body: { changes: _, ...draft } }: Read): Result {
   return dataResult({
     ...draft,
@@ -209,7 +209,7 @@ const deciders = {
   ip_policy_rule: 'ip_policy_rules.get',
 }
 
-/** The request, and what decided as it is now. */
+/** The request, and the current state of what decided it. */
 async function explained(connection: Connection, id: unknown): Promise<Result> {
   const { body: request } = await send(connection, 'requests.get', { parameters: { id } })
   const decided: Record<string, unknown> = {}
@@ -220,7 +220,7 @@ async function explained(connection: Connection, id: unknown): Promise<Result> {
       decided[name] = (await send(connection, operation, { parameters: { id: decider.id } })).body
     } catch (error) {
       if (!(error instanceof Failure)) throw error
-      // It may have been deleted since, or the key may not read it.
+      // It may be deleted by now, or unreadable for the key.
       decided[name] = { id: decider.id, not_shown: error.message }
     }
   }

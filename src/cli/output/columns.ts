@@ -1,7 +1,8 @@
 import { fieldName, unknownField } from '../fields.ts'
 
 /**
- * What people look at first in the lists that have more fields than a terminal has room for. `--columns all` shows the rest.
+ * The most important columns of lists that have more fields than a terminal has room for. `--columns all` shows the
+ * rest.
  */
 export const firstColumns: Readonly<Record<string, readonly string[]>> = {
   'api_keys.list': ['id', 'description', 'owner_id', 'scopes', 'last_used_at', 'expires_at', 'created_at'],
@@ -39,10 +40,10 @@ export const firstColumns: Readonly<Record<string, readonly string[]>> = {
   'webhook_destinations.list': ['id', 'description', 'url', 'enabled', 'status', 'last_delivered_at', 'skipped_events'],
 }
 
-/** In a table for people: what they seldom look at, and what is always the same. */
+/** Omitted from tables for people: fields of little interest, and those that never differ. */
 const seldomShown = new Set(['uri', 'metadata', 'token', 'edge_id'])
 
-/** Which fields of a list are its columns. `asked`: of `--columns`. */
+/** The columns of a list. `asked` is the value of `--columns`. */
 export function columnsOf(
   operationId: string,
   fields: readonly string[],

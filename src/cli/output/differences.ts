@@ -6,7 +6,7 @@ import { printable, styled } from './terminal.ts'
 type Json = Record<string, unknown>
 export type NameOf = (id: string) => string
 
-/** A value as a person reads it: ids as the names that the reader knows. */
+/** A value for people: ids are replaced by known names. */
 function told(value: unknown, nameOf: NameOf): string {
   if (value === undefined || value === null) return 'none'
   if (typeof value === 'string') return printable(nameOf(value)).replaceAll('\n', '\\n')
@@ -17,7 +17,6 @@ function told(value: unknown, nameOf: NameOf): string {
     .join(', ')}}`
 }
 
-/** How a field differs, in a line for each part of it. */
 export function fieldLines(name: string, before: unknown, after: unknown, nameOf: NameOf): string[] {
   const areGroups = [before, after].every((value) => value && typeof value === 'object' && !Array.isArray(value))
   if (!areGroups) {
@@ -37,7 +36,7 @@ const changedFields = (before: Json, after: Json): string[] =>
 export const marks = { created: styled('green', '+'), changed: styled('yellow', '~'), deleted: styled('red', '-') }
 
 type Difference = { readonly resource: string; readonly before: Json | null; readonly after: Json | null }
-/** What the API says about a change, or a change set. */
+/** The API's description of a change or a change set. */
 type DryRunResult = {
   readonly differences: readonly Difference[]
   readonly impact: ChangeImpact
@@ -47,29 +46,28 @@ type DryRunResult = {
   readonly needs_approval: boolean
 }
 
-/** Fields that say where a resource is, and not how it is. */
+/** Fields that locate a resource instead of describing it. */
 const places = ['id', 'uri', 'created_at']
 
 function describe({ resource, before, after }: Difference): string {
   const noun = idPrefixes[resource.split('_')[0] as IdPrefix] ?? 'resource'
   const became = outcomeOf(before, after)
-  // What would be created gets another id then.
+  // A resource that would be created gets another id later.
   const title = `${marks[became]} ${became === 'created' ? `new ${noun}` : `${noun} ${resource}`}`
   if (became === 'deleted') return title
-  // A new resource is described by the fields that it has.
+  // A new resource is described by its fields.
   const isTold = (name: string) => !places.includes(name) && (before !== null || after?.[name] !== null)
   const changed = changedFields(before ?? {}, after ?? {}).filter(isTold)
   const lines = changed.flatMap((name) => fieldLines(name, before?.[name], after?.[name], (id) => id))
   return [title, ...lines.map((line) => `    ${line}`)].join('\n')
 }
 
-/** A module that is set or removed is a change of what has it: only whole resources have an id. */
+/** Setting or removing a module changes its owner: only whole resources have an id. */
 function outcomeOf(before: Json | null, after: Json | null): keyof typeof marks {
   if ((before ?? after)?.id === undefined || (before && after)) return 'changed'
   return before ? 'deleted' : 'created'
 }
 
-/** What a change would do, for a person. */
 export const describeDryRun = (result: DryRunResult): string =>
   [
     ...(result.differences.length === 0 ? ['Nothing would change.'] : result.differences.map(describe)),

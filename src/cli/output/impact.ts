@@ -21,7 +21,6 @@ export type FailedAccessTest = {
   readonly reason: string
 }
 
-/** As many as fit in a line. */
 const mostNamed = 8
 const number = new Intl.NumberFormat('en')
 
@@ -61,7 +60,7 @@ function describePlace(place: PlaceImpact): string[] {
   ]
 }
 
-/** Which addresses a change would refuse or let in. Nothing for one that decides nothing about addresses. */
+/** The addresses that a change would refuse or allow. Nothing if it does not affect addresses. */
 export const describeImpact = ({ places, more_places }: ChangeImpact): string[] => [
   ...places.flatMap(describePlace),
   ...(more_places > 0 ? [`and at ${number.format(more_places)} more edges and routes`] : []),

@@ -7,11 +7,10 @@ import { describeOne, describeRows } from './table.ts'
 export const outputs = ['table', 'json', 'yaml', 'ids', 'text'] as const
 export type Output = (typeof outputs)[number]
 
-/** What tells the things of an answer apart: edge nodes have a name, and warnings an address. */
+/** Fields that identify the rows: edge nodes have a name, and warnings an address. */
 export const idFieldOf = ({ fields, listField }: Operation): string | undefined =>
   fields.includes('id') ? 'id' : listField && fields[0]
 
-/** How an operation's answer can be printed. */
 export const outputsOf = (operation: Operation): Output[] =>
   outputs.filter((output) => {
     if (operation.streams) return output === 'table' || output === 'json'
@@ -28,13 +27,13 @@ function readOutput(operation: Operation, text = 'table'): Output {
 
 type Json = Record<string, unknown>
 
-/** How to show an answer, read and checked before anything is sent. */
+/** Output options, parsed and checked before anything is sent. */
 export type View = {
   readonly output: Output
   readonly columns?: string | undefined
-  /** Which rows of a list, in which order. */
+  /** Filter and order of a list. */
   readonly choose?: ((rows: Json[]) => Json[]) | undefined
-  /** The text for each row, in place of an output format. */
+  /** A template for each row, instead of an output format. */
   readonly template?: ((row: Json) => string) | undefined
 }
 
@@ -53,7 +52,7 @@ export async function readView(operation: Operation, command: Typed['command']):
   }
 }
 
-/** The answer of an operation, for standard output. */
+/** An operation's response as text for standard output. */
 export async function render(view: View, operation: Operation, text: string): Promise<string> {
   const { output, columns, template, choose = (rows) => rows } = view
   if (output === 'text') return text.trimEnd()
@@ -66,7 +65,7 @@ export async function render(view: View, operation: Operation, text: string): Pr
     case 'json':
       return JSON.stringify(body, null, 2)
     case 'yaml':
-      // Loaded when asked for: it takes longer to load than most commands take.
+      // Loaded on demand: loading takes longer than most commands.
       return (await import('yaml')).stringify(body, { compat: 'yaml-1.1' }).trimEnd()
     case 'ids':
       return (rows ?? [body]).map((row) => String((row as Json)[idFieldOf(operation) ?? 'id'])).join('\n')

@@ -2,7 +2,7 @@ import { cutTo } from './terminal.ts'
 
 export type Progress = { step: (what: string) => void; end: () => void }
 
-/** On a terminal one line that is written over and over; elsewhere nothing. Without a total it counts. */
+/** Updates a single line on a terminal, and prints nothing elsewhere. Without a total it counts. */
 export function startProgress(title: string, total?: number): Progress {
   const stream = process.stderr
   if (!stream.isTTY) return { step() {}, end() {} }
@@ -17,7 +17,7 @@ export function startProgress(title: string, total?: number): Progress {
   return {
     step(what) {
       done++
-      // Faster than an eye can follow only costs time.
+      // Updating faster than the eye can follow only costs time.
       if (Date.now() - drawnAt < 50 && done !== total) return
       drawnAt = Date.now()
       draw(what)
@@ -28,7 +28,7 @@ export function startProgress(title: string, total?: number): Progress {
   }
 }
 
-/** Shows that something is still going on, once it takes longer than a moment. */
+/** Shows activity once something takes longer than a moment. */
 export async function whileWaiting<T>(title: string, work: Promise<T>): Promise<T> {
   const stream = process.stderr
   if (!stream.isTTY) return work

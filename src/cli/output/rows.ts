@@ -4,7 +4,7 @@ import { cell } from './table.ts'
 
 type Json = Record<string, unknown>
 
-/** What `--filter` and `--sort-by` ask of the rows of a list. */
+/** The row options `--filter` and `--sort-by`. */
 type RowChoice = { readonly filter?: readonly string[] | undefined; readonly sortBy?: string | undefined }
 
 type Condition = { readonly path: readonly string[]; readonly holds: (text: string) => boolean }
@@ -15,7 +15,7 @@ const comparisons: Record<string, (value: string, wanted: string) => boolean> = 
   '~': (value, wanted) => value.toLowerCase().includes(wanted.toLowerCase()),
 }
 
-/** `FIELD=VALUE`, `FIELD!=VALUE` or `FIELD~PART`, with dots for a field within a field. */
+/** `FIELD=VALUE`, `FIELD!=VALUE` or `FIELD~PART`, with dots for nested fields. */
 function conditionOf(text: string, fields: readonly string[]): Condition {
   const [, name, operator = '', wanted = ''] = /^([\w.-]+?)(!=|=|~)(.*)$/s.exec(text) ?? []
   const compare = comparisons[operator]
@@ -27,13 +27,13 @@ function conditionOf(text: string, fields: readonly string[]): Condition {
 const valueAt = (row: unknown, path: readonly string[]): unknown =>
   path.reduce((value, step) => (value && typeof value === 'object' ? (value as Json)[step] : undefined), row)
 
-/** As a table shows it, so that people can filter for what they see; nothing is an empty text. */
+/** The value as a table shows it, so that people can filter for what they see. A missing value is an empty text. */
 const textAt = (row: Json, path: readonly string[]): string => {
   const value = valueAt(row, path)
   return value === null || value === undefined ? '' : cell(value)
 }
 
-/** Reads both flags, and fails on a field that the rows do not have. Before anything is sent. */
+/** Parses both flags, and fails on a field that the rows lack, before anything is sent. */
 export function rowChooser({ filter = [], sortBy }: RowChoice, fields: readonly string[]): (rows: Json[]) => Json[] {
   const conditions = filter.map((text) => conditionOf(text, fields))
   const isDescending = sortBy?.startsWith('-') ?? false
@@ -46,7 +46,7 @@ export function rowChooser({ filter = [], sortBy }: RowChoice, fields: readonly 
   }
 }
 
-/** Numbers by size, everything else as text; what is missing comes first. */
+/** Compares numbers by value, everything else as text; missing values come first. */
 function compareValues(a: unknown, b: unknown): number {
   if (typeof a === 'number' && typeof b === 'number') return a - b
   const [one, other] = [a, b].map((value) => (value === null || value === undefined ? '' : cell(value)))

@@ -8,17 +8,16 @@ type Json = Record<string, unknown>
 export const isRef = (value: unknown): value is { id: string; uri: string } =>
   value !== null && typeof value === 'object' && Object.keys(value).length === 2 && 'id' in value && 'uri' in value
 
-/** How a thing is. A list has room for the word only; `get` shows the reason. */
+/** A status. A list has room only for the word; `get` shows the reason too. */
 const isStatus = (value: object): value is { state: string } => 'state' in value && 'code' in value && 'reason' in value
 
-/** A value in one line. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return '-'
   if (typeof value === 'string') return printable(value).replaceAll('\n', ' ')
   if (typeof value !== 'object') return String(value)
   if (Array.isArray(value)) {
     if (value.length === 0) return '-'
-    // Things with more than a name would fill the line: how many there are must do.
+    // Resources with more than a name would fill the line, so only their number is shown.
     return value.every((each) => typeof each !== 'object' || isRef(each))
       ? value.map(cell).join(',')
       : `${value.length}`
@@ -27,21 +26,21 @@ export function cell(value: unknown): string {
   if (isStatus(value)) return value.state
   const { enabled, ...rest } = value as Json
   const inner = Object.entries(rest).map(([name, each]) =>
-    // A list or a reference says what it is; a lone value, such as that of a header, does not.
+    // A list or a reference is self-explanatory; a single value, such as that of a header, is not.
     Object.keys(rest).length === 1 && typeof each === 'object' ? cell(each) : `${name}=${cell(each)}`,
   )
   if (inner.length === 0 && enabled !== undefined) return enabled ? 'enabled' : 'disabled'
   return (enabled === false ? 'disabled: ' : '') + inner.join(' ')
 }
 
-/** Aligned, with a line of names above. On a terminal cut to its width; elsewhere whole. */
+/** Aligned, with a head. On a terminal cut to its width, elsewhere complete. */
 export function describeRows(rows: readonly Json[], fields: readonly string[], columns = terminalColumns()): string {
   const names = fields.filter(
-    // A column that nothing has says nothing.
+    // An empty column has no information.
     (name) => ['id', 'description'].includes(name) || rows.some((row) => row[name] !== undefined),
   )
   const heads = names.map((name) => name.toUpperCase().replaceAll('_', ' '))
-  // People want to know how long ago; scripts when.
+  // People want the age; scripts want the time.
   const cells = rows.map((row) => names.map((name) => (columns && momentOf(name, row[name])) || cell(row[name])))
   const lines = [heads, ...cells]
   const whole = names.map((_, index) => lines.reduce((most, line) => Math.max(most, widthOf(line[index] ?? '')), 0))
@@ -63,7 +62,7 @@ export function describeRows(rows: readonly Json[], fields: readonly string[], c
     .join('\n')
 }
 
-/** Where a terminal has no room for anything beside the ids: a line for each value, and an empty one between rows. */
+/** For terminals with no room beside the ids: one line per value, and an empty line between rows. */
 function inBlocks(heads: readonly string[], rows: readonly string[][], columns: number): string {
   return rows
     .map((cells) =>
@@ -77,12 +76,11 @@ const momentOf = (name: string, value: unknown): string | undefined =>
 
 const narrowest = 10
 
-/** Takes from the widest column until all fit. */
 function fit(widths: number[], columns: number | undefined): number[] {
   const fitted = [...widths]
   const excess = () => fitted.reduce((sum, width) => sum + width + 2, -2) - (columns ?? Number.POSITIVE_INFINITY)
   while (excess() > 0) {
-    // Not the ids, as long as anything else can give: half an id is of no use to anyone.
+    // Shrinks ids last, because half an id is useless.
     const widest = Math.max(...fitted.slice(1))
     if (widest <= narrowest) break
     const index = fitted.indexOf(widest, 1)
@@ -91,7 +89,7 @@ function fit(widths: number[], columns: number | undefined): number[] {
   return fitted
 }
 
-/** One thing: a line a field, and a table for each list of things in it. */
+/** One resource: a line per field, and a table for each list in it. */
 export function describeOne(body: Json): string {
   const fields = flatten(body)
   const widest = Math.max(...fields.map(([name]) => name.length))

@@ -1,21 +1,19 @@
 import { styleText } from 'node:util'
 import { charactersOf, widthOf } from './width.ts'
 
-/** For people, on standard error: standard output is for answers. */
+/** Messages for people go to standard error, because standard output is for results. */
 export const log = (text: string): void => {
   process.stderr.write(`${printable(text)}\n`)
 }
 
-/**
- * Text of others must not control the reader's terminal: control and direction characters are shown as what they are.
- */
+/** Text from others must not control the reader's terminal: control and direction characters are shown escaped. */
 export const printable = (text: string): string =>
   text.replaceAll(/(?!\n)[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>
     character === '\t' ? ' ' : `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
   )
 
 type Style = Parameters<typeof styleText>[0]
-/** Plain when it goes elsewhere than to a terminal, or NO_COLOR is set: Node looks at both. */
+/** No colors if the output is not a terminal or NO_COLOR is set; Node checks both. */
 export const styled = (style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string =>
   styleText(style, text, { stream })
 
@@ -34,11 +32,11 @@ export async function confirm(question: string): Promise<boolean> {
   }
 }
 
-/** Asks without showing what is typed. */
+/** Prompts without echoing the input. */
 export async function askSecret(question: string): Promise<string> {
   const { createInterface } = await loadReadline()
   process.stderr.write(question)
-  // Its output goes nowhere: readline would show every character.
+  // Discards readline's output, which would echo every character.
   const asking = createInterface({ input: process.stdin, terminal: true })
   try {
     return (await asking.question('')).trim()
@@ -54,7 +52,7 @@ export async function readStandardInput(): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** Between characters as people see them. */
+/** Cuts between the characters that people see. */
 export function cutTo(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text
   let kept = ''

@@ -1,8 +1,8 @@
-/** No line of help is longer: it should fit a terminal beside another window. */
+/** Maximum width of the help, so that it fits a terminal beside another window. */
 const widest = 100
 export const helpColumns = (): number => Math.min(process.stdout.columns || widest, widest)
 
-/** Two columns. The right one is broken between words where the terminal ends. */
+/** Two columns. The right one wraps between words at the terminal's width. */
 export function twoColumns(rows: readonly (readonly [string, string])[], maxLeft = 36): string {
   const left = Math.min(Math.max(...rows.map(([text]) => text.length)), maxLeft)
   const room = Math.max(30, helpColumns() - left - 4)
@@ -16,7 +16,6 @@ export function twoColumns(rows: readonly (readonly [string, string])[], maxLeft
     .join('\n')
 }
 
-/** A paragraph, each of its lines after the margin. */
 export const paragraph = (text: string, margin = ''): string =>
   brokenLines(text, helpColumns() - margin.length)
     .map((line) => margin + line)

@@ -3,14 +3,13 @@ import { eastAsianWidth } from 'get-east-asian-width'
 
 let segmenter: Intl.Segmenter | undefined
 
-/** As people see them: a flag, a letter with its accents or a family of emoji is one. */
+/** Splits into the characters that people see: a flag, an accented letter or a family emoji is one. */
 export function charactersOf(text: string): string[] {
-  // Made when needed: it reads Unicode's rules, which takes half as long as starting Node, and most text is ASCII.
+  // Created on demand: loading Unicode's rules takes half as long as starting Node, and most text is ASCII.
   segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' })
   return Array.from(segmenter.segment(text), ({ segment }) => segment)
 }
 
-/** How many columns of a terminal a text takes. */
 export const widthOf = (text: string): number =>
   /^[ -~]*$/.test(text) ? text.length : charactersOf(text).reduce((sum, each) => sum + widthOfCharacter(each), 0)
 
@@ -37,7 +36,7 @@ const emojiForms = [
 ]
 let emoji: RegExp | undefined
 function emojiSequences(): RegExp {
-  // Not a literal: Node would read Unicode's list of emoji when it loads this file.
+  // Not a literal: Node would load Unicode's list of emoji together with this file.
   emoji ??= new RegExp(emojiForms.join('|'), 'v')
   return emoji
 }

@@ -14,7 +14,7 @@ import {
   type Thing,
 } from './kinds.ts'
 
-/** Everything of the account that a state file can hold, the oldest first. */
+/** Everything in the account that a state file can contain, oldest first. */
 export const readAccount = async (connection: Connection, wanted: readonly Kind[] = kindNames): Promise<Thing[]> =>
   withNames(await readThings(connection, wanted))
 
@@ -38,7 +38,6 @@ export async function readThings(connection: Connection, wanted: readonly Kind[]
   )
 }
 
-/** A row as the API shows it. */
 export function toThing(kind: Thing['kind'], row: Json): Thing {
   return {
     kind,
@@ -51,7 +50,7 @@ export function toThing(kind: Thing['kind'], row: Json): Thing {
   }
 }
 
-/** A certificate that is ordered for a domain follows from its policy, and cannot be chosen. */
+/** The policy of a domain determines its ordered certificate, which therefore cannot be chosen. */
 const withoutOrdered = (row: Json): Json =>
   row.certificate_management_policy ? { ...row, certificate: undefined } : row
 
@@ -60,7 +59,7 @@ export async function readRulesAt(connection: Connection, path: string): Promise
   return (JSON.parse(text) as { rules: Json[] }).rules.map((rule) => normalize(ruleSchema, rule) as Rule)
 }
 
-/** Several at once: one after the other would take as long as the network is far. */
+/** Concurrent, because sequential requests would add up the network's latency. */
 async function readRules(connection: Connection, policies: readonly Thing[]): Promise<Map<string, Rule[]>> {
   const found = new Map<string, Rule[]>()
   const progress = startProgress('rules', policies.length)
@@ -76,7 +75,7 @@ async function readRules(connection: Connection, policies: readonly Thing[]): Pr
   return found
 }
 
-/** A name that people recognize: the description, or another distinctive field. */
+/** A recognizable name: the description, or another distinctive field. */
 function ownName({ kind, fields }: Thing): string {
   const [hostport] = (fields.hostports ?? []) as string[]
   const byKind: Record<Thing['kind'], unknown> = {
@@ -96,7 +95,7 @@ function ownName({ kind, fields }: Thing): string {
   const slug = text
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}.:_*]+/gu, '-')
-    // Within a hostport a colon stands before a port; elsewhere it only ends a word.
+    // In a hostport, a colon precedes the port; elsewhere it only ends a word.
     .replaceAll(/:(?!\d)/g, '')
     .replaceAll(/^-+|-+$/g, '')
     .slice(0, 60)
@@ -107,7 +106,7 @@ function ownName({ kind, fields }: Thing): string {
 /** Backend names are unique across kinds, because references use only the name. */
 const namespaceOf = ({ kind }: Thing): string => (kind.endsWith('backends') ? 'backends' : kind)
 
-/** Each its own: the second 'office' is office-2. */
+/** Makes names unique: the second 'office' is office-2. */
 export function withNames(things: readonly Thing[]): Thing[] {
   const taken = new Set<string>()
   return things.map((thing) => {

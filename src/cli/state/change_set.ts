@@ -19,10 +19,12 @@ type ChangeSet = {
   generation: number | null
 }
 
-/** What the service takes at once. */
+/** Maximum steps in one change set of the service. */
 const [maxChanges, maxBytes] = [2_000, 1024 * 1024]
 
-/** Whether changes of the account can need approval. A key that may not ask meets it at the first change that does. */
+/**
+ * Whether changes of the account may need approval. A key that may not query this finds out at the first such change.
+ */
 export async function needsApproval(connection: Connection): Promise<boolean> {
   try {
     const { text } = await call(connection, { method: 'GET', path: '/approval_policy' })
@@ -34,8 +36,8 @@ export async function needsApproval(connection: Connection): Promise<boolean> {
 }
 
 /**
- * All steps as one change set: all of them are made, or none. Throws SentForApproval when they have to wait. Resolves to
- * the generation when they did not.
+ * Makes all steps in one change set: all of them, or none. Throws SentForApproval if they have to wait; otherwise
+ * resolves to the generation.
  */
 export async function applyTogether(
   connection: Connection,
@@ -52,7 +54,7 @@ export async function applyTogether(
     )
     const { id, state } = JSON.parse(text) as ChangeSet
     try {
-      // Now that the draft remembers how it found everything, what others change from here on is a conflict.
+      // The draft has recorded its starting point, so changes by others are conflicts from here on.
       await refuseChanged(connection, steps)
       if (state !== 'draft') throw new SentForApproval(text)
       return await whileWaiting(`applying ${changes.length} changes`, apply(connection, id, allowed))
@@ -87,7 +89,7 @@ function refuseTooLarge(steps: readonly Step[], changes: readonly Change[], byte
 }
 const readable = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`
 
-/** Running it again must not make another one. What an earlier run has left as a draft starts from now. */
+/** A second run must not create another change set. A draft of an earlier run is brought up to date. */
 async function draft(
   connection: Connection,
   set: { description: string; changes: readonly Change[] },
@@ -114,7 +116,7 @@ async function findSame(
     const { change_sets } = JSON.parse(text) as { change_sets: ChangeSet[] }
     for (const { id } of change_sets.filter((each) => each.description === description)) {
       const { text } = await call(connection, { method: 'GET', path: `/change_sets/${id}` })
-      // Anyone who may propose can choose a description.
+      // Anyone who may propose changes can choose any description.
       if (isDeepStrictEqual((JSON.parse(text) as ChangeSet).changes, JSON.parse(JSON.stringify(changes)))) return text
     }
   }
@@ -122,7 +124,7 @@ async function findSame(
 }
 
 /**
- * With the same key it is not done twice, so a lost answer is asked for until the time is over. Resolves to the
+ * The same key makes the request idempotent, so a lost response is requested again until the timeout. Resolves to the
  * generation.
  */
 async function apply(
@@ -170,7 +172,7 @@ const unknownOutcome = ({ message, hints }: Failure): Failure =>
     ],
   )
 
-/** In the words of the file, with what to do about it. */
+/** Uses the file's names, and says what to do. */
 async function refusedAs(error: Refused, { url }: Connection, steps: readonly Step[]): Promise<Failure> {
   const { msg = error.message, details = {} } = error.body
   const { change, code = '', reason = msg, resources, missing } = details as Record<string, string | undefined>
@@ -193,7 +195,7 @@ async function refusedAs(error: Refused, { url }: Connection, steps: readonly St
 }
 const nothingChanged = 'Nothing was changed.'
 
-/** What exists must be as it was when the plan was made. */
+/** Existing resources must be unchanged since the plan. */
 async function refuseChanged(connection: Connection, steps: readonly Step[]): Promise<void> {
   const guard = createGuard(connection)
   const seen = new Set<string>()
@@ -205,7 +207,7 @@ async function refuseChanged(connection: Connection, steps: readonly Step[]): Pr
   }
 }
 
-/** With references in place of what earlier steps create. */
+/** Replaces the ids of resources that earlier steps create by references. */
 export function toChanges(steps: readonly Step[], allowed: Allowed): Change[] {
   const references = new Map(
     steps.flatMap(({ makes }, index) => (makes ? [[makes, `{{changes[${index}].id}}`] as const] : [])),

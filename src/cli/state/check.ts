@@ -2,7 +2,7 @@ import type { Schema } from '../document.ts'
 import { type Place, valueFaults } from '../values/faults.ts'
 import { type Faults, fault } from './faults.ts'
 
-/** Reports what the service would refuse, each fault at its place, without asking the service. */
+/** Finds every fault that the service would refuse, with its line, without contacting the service. */
 export function checkValue(place: Place, schema: Schema, value: unknown, collect: Faults['collect']): void {
   for (const found of valueFaults(place, schema, value))
     collect(() => {
@@ -10,7 +10,7 @@ export function checkValue(place: Place, schema: Schema, value: unknown, collect
     })
 }
 
-/** Refuses the second of two entries that cannot both be there. */
+/** Refuses the second of two conflicting entries. */
 export function checkDistinct(
   entries: readonly { readonly place: Place; readonly key: string }[],
   what: string,

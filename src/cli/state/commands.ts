@@ -143,7 +143,7 @@ async function change(toService: () => Connection, { verb, path, text }: Given, 
   const saved = readPlan(text)
   const file = readState(saved?.state ?? text)
   const connection = toService()
-  // Including what the file does not contain: what uses a policy decides when it may be changed.
+  // Includes resources outside the file: the users of a policy decide when it may change.
   const account = await readAccount(connection)
   const isWhole = !values['one-by-one']
   const plan = planState(file, account, { deletes: verb === 'sync', isWhole })
@@ -179,7 +179,7 @@ async function accountIdOf(connection: Connection): Promise<string> {
   return (JSON.parse(text) as { account_id: string }).account_id
 }
 
-/** The first change that needs approval would stop it half-way. */
+/** A change that needs approval would stop the run half-way. */
 const oneByOne: typeof applyTogether = async (connection, steps, allowed) => {
   if (await needsApproval(connection))
     throw new Failure(

@@ -24,7 +24,7 @@ function linesOf({ wanted, present, names }: Difference, nameOf: NameOf): string
   return [...fields, ...rules.slice(0, maxRules), ...(more > 0 ? [`… and ${more} more rules`] : [])]
 }
 
-/** The differences as a person would read them: + is missing in the account, ~ differs, - is only in the account. */
+/** The differences for people: + is missing in the account, ~ differs, - is only in the account. */
 export function describePlan({ differences, pairs }: Plan, account: readonly Thing[]): string {
   const names = new Map(account.map((thing) => [thing.id ?? '', thing.name]))
   for (const [wanted, present] of pairs) names.set(present.id ?? '', wanted.name)

@@ -33,7 +33,7 @@ export const queryFor = (step: Step, { allowSelfLockout, ignoreAccessTests, isCo
   ...(isConfirmed && step.method === 'PUT' && { confirm: true }),
 })
 
-/** One after the other, because only this order is safe. Resolves to the last generation created. */
+/** Sequential, because only this order is safe. Resolves to the last generation created. */
 export async function execute(
   connection: Connection,
   steps: readonly Step[],
@@ -71,13 +71,16 @@ export async function execute(
   return generation
 }
 
-/** Rule sets go as text, which may be as long as a policy can be. JSON may not. */
+/** Rule sets are sent as text, which may be as long as a policy can be. JSON has a lower limit. */
 const bodyOf = (body: Json): Pick<Call, 'body' | 'contentType'> =>
   Array.isArray(body.rules)
     ? { body: (body.rules as Rule[]).map(toRuleLine).join('\n'), contentType: 'text/plain' }
     : { body: JSON.stringify(body) }
 
-/** Until every live edge node has it, and there are enough of them, or the time is over. Without any there is no point. */
+/**
+ * Waits until enough nodes, and every live one, have applied it, or for the timeout. Without any nodes, waiting is
+ * pointless.
+ */
 export async function waitForEdges(connection: Connection, generation: number, minNodes: number): Promise<void> {
   const deadline = Date.now() + connection.timeoutMs
   for (;;) {

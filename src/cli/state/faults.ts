@@ -14,7 +14,7 @@ class Fault extends Error {
 export const fault = (place: Place, message: string): Error => new Fault(place, message)
 
 export type Faults = {
-  /** What it reads. Undefined when that is faulty: reading goes on, so that people can correct all faults in one go. */
+  /** The parsed value. Undefined if it is faulty: parsing continues, so that people can correct all faults at once. */
   readonly collect: <T>(read: () => T) => T | undefined
   readonly throwIfAny: () => void
 }
@@ -25,7 +25,7 @@ const mostShown = 20
 export function createFaults(document: Document, lines: LineCounter): Faults {
   const found = document.errors.map(({ message, pos: [offset] }) => ({
     offset,
-    // Its own words for the line and a picture of it follow.
+    // The rest is the parser's own line number and excerpt.
     text: `the state file: ${message.replace(/ at line \d+, column \d+:.*$/s, '')}`,
   }))
   return {
@@ -62,7 +62,7 @@ const shown = (place: Place): string =>
     ? 'the state file'
     : place.map((step, index) => (typeof step === 'number' ? `[${step}]` : index ? `.${step}` : step)).join('')
 
-/** Where the name of a field is rather than its value, which may begin some lines below. */
+/** The line of a field's name instead of its value, which may begin some lines below. */
 function offsetOf(document: Document, place: Place): number {
   const last = place.at(-1)
   const parent = place.length > 1 ? document.getIn(place.slice(0, -1), true) : document.contents

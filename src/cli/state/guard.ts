@@ -6,14 +6,14 @@ import type { Json, Rule } from './kinds.ts'
 import { ruleChanges, type Step } from './plan.ts'
 
 /**
- * Keeps a run from overwriting what someone else has changed since it read the account. Each resource is read once more
- * before it is changed, and the change is made only to that version of it.
+ * Prevents a run from overwriting changes that someone else has made since it read the account. It reads each resource
+ * once more before changing it, and changes only that version.
  */
 export function createGuard(connection: Connection) {
-  /** What this run has made of resources that it changes in several steps, by their paths. */
+  /** Versions that this run has created of resources that it changes in several steps, by path. */
   const own = new Map<string, Json | readonly Rule[]>()
   return {
-    /** The condition of a change: `If-Match`. Rule sets have no version of their own, and are only compared. */
+    /** The condition of a change, `If-Match`. Rule sets have no version and are only compared. */
     async headersFor({ thing, present, method }: Step, path: string): Promise<Record<string, string>> {
       if (!present) return {}
       if (method === 'PUT') {

@@ -6,7 +6,7 @@ export const formVersion = 1
 
 export type Json = Record<string, unknown>
 
-/** The kinds in a state file, ordered so that a kind comes after those it refers to. */
+/** The kinds in a state file. A kind comes after those that it refers to. */
 export const kinds = {
   ip_policies: { path: '/ip_policies', called: 'IP policy' },
   backends: { path: '/backends/static', called: 'backend' },
@@ -30,25 +30,25 @@ export type Rule = {
   metadata?: string
   expires_at?: string
 }
-/** A resource, from the file or from the account. References are ids, or marks for resources yet to be created. */
+/** A resource from the file or the account. References are ids, or marks for resources that do not exist yet. */
 export type Thing = {
   readonly kind: Kind | 'routes'
   readonly name: string
   readonly id?: string
-  /** As the API shows it, without ids, times and fields at their defaults. */
+  /** In the API's form, without ids, times and fields with default values. */
   readonly fields: Json
   readonly rules?: readonly Rule[]
   readonly routes?: readonly Thing[]
 }
 
-/** Without what the path says already: a body may repeat it. */
+/** Omits what the path already contains: a body may repeat it. */
 function bodySchema(path: string, method: string): Schema {
   const schema = deref<Schema>(paths()[path]?.[method]?.requestBody?.content['application/json']?.schema ?? {})
   const own = Object.entries(schema.properties ?? {}).filter(([name]) => !path.includes(`{${name}}`))
   return { ...schema, properties: Object.fromEntries(own) }
 }
 
-/** What can be set when one is created, and so all that the file can say of it. */
+/** Fields of the creation request, which are all that a file can contain. */
 export const createSchemas: Record<Thing['kind'], Schema> = {
   ...(Object.fromEntries(kindNames.map((kind) => [kind, bodySchema(kinds[kind].path, 'post')])) as Record<
     Kind,
@@ -67,17 +67,19 @@ const kindOfPrefix: Record<string, Kind> = {
 }
 const kindsIn = ({ pattern = '' }: Schema = {}): Kind[] =>
   [...pattern.matchAll(/\^([a-z]+)_/g)].flatMap(([, prefix = '']) => kindOfPrefix[prefix] ?? [])
-/** Certificates: a file would have to have their private keys. It refers to them by id, or leaves them alone. */
+/** Excludes certificates, for which a file would need private keys. The file refers to them by id. */
 const isOutside = ({ pattern, anyOf = [] }: Schema): boolean =>
   pattern?.startsWith('^cert_') || anyOf.some((each) => isOutside(deref<Schema>(each)))
-/** An id of something that a file can refer to. */
 export const isReferableId = (text: string): boolean =>
   new RegExp(`^(${Object.keys(kindOfPrefix).join('|')}|cert)_[0-9a-z]{26}$`).test(text)
 
-/** What a field refers to, and under which name it is shown. In a map, the keys refer. Without kinds: something outside. */
+/**
+ * What a field refers to, and the name that shows it. In a map, the keys are references. Without kinds: a resource
+ * outside the file.
+ */
 export type Reference = { shown: string; kinds: readonly Kind[]; form: 'one' | 'list' | 'map' }
 
-/** `ip_policy_ids` in a body is shown as `ip_policies`; `backends` of a group is shown as it is sent. */
+/** The body's `ip_policy_ids` is shown as `ip_policies`; a group's `backends` keeps its name. */
 export function referenceOf(name: string, schema: Schema): Reference | undefined {
   const listed = kindsIn(deref<Schema>(schema.items ?? {}))
   if (listed.length) return { shown: name.replace(/y_ids$/, 'ies').replace(/_ids$/, 's'), kinds: listed, form: 'list' }
@@ -89,7 +91,7 @@ export function referenceOf(name: string, schema: Schema): Reference | undefined
     : undefined
 }
 
-/** What a field is when it is not given; undefined when that is unknown. */
+/** A field's default; undefined if unknown. */
 function defaultOf(schema: Schema): unknown {
   if (schema['x-default'] !== undefined) return schema['x-default']
   return typesOf(schema).includes('null') ? null : undefined
@@ -114,19 +116,19 @@ const propertiesOf = (schema: Schema) =>
     return { name, inner, shown: referenceOf(name, inner)?.shown ?? name }
   })
 
-/** Whether a field can be changed to what the file says; one that is not in it only if it is known what that means. */
+/** Whether a field can be changed to the file's value. One that is missing from the file needs a known default. */
 export function canBeSet(kind: Thing['kind'], shown: string, wanted: unknown): boolean {
   const path = kind === 'routes' ? routesPath : kinds[kind].path
   const find = (schema: Schema) => propertiesOf(schema).find((property) => property.shown === shown)
   if (!find(bodySchema(`${path}/{id}`, 'patch'))) return false
   if (wanted !== undefined) return true
-  // PATCH has no defaults: a field that is taken out of the file gets what a new resource would have.
+  // PATCH has no defaults: a field that was removed from the file gets the default of a new resource.
   const created = find(createSchemas[kind])
-  // A file from before must not take the certificate from a domain.
+  // An older file must not remove the certificate from a domain.
   return created !== undefined && !isOutside(created.inner) && defaultOf(created.inner) !== undefined
 }
 
-/** Fields as the API shows them, references as ids, without defaults, in one spelling. */
+/** Fields in the API's form: references as ids, no defaults, canonical spelling. */
 export function normalize(schema: Schema, shown: Json): Json {
   return Object.fromEntries(
     Object.entries(schema.properties ?? {}).flatMap(([name, referred]): [string, unknown][] => {
@@ -146,7 +148,7 @@ export function normalize(schema: Schema, shown: Json): Json {
 }
 const idOf = (value: unknown): unknown => (value && typeof value === 'object' && 'id' in value ? value.id : value)
 
-/** What of the wanted fields has to be sent so that the present ones become them, in the form of a request. */
+/** The request that changes the present fields to the wanted ones. */
 export function toBody(schema: Schema, wanted: Json, names: readonly string[]): Json {
   return Object.fromEntries(
     propertiesOf(schema).flatMap(({ name, inner, shown }): [string, unknown][] => {

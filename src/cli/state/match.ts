@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Thing } from './kinds.ts'
 
-/** Which thing of the account each one of the file is. */
+/** Matches the file's resources to those of the account. */
 export type Pairs = ReadonlyMap<Thing, Thing>
 
-/** Names under which a thing can be found. Two things that share one are the same thing. */
+/** Names that identify a resource. Two resources that share one are the same. */
 type Identity = (thing: Thing) => string[]
 
 const text = (value: unknown): string => JSON.stringify(value, sorted)
@@ -28,8 +28,8 @@ const members = ({ fields: { backends, description: told } }: Thing): string[] =
 }
 
 /**
- * By kind, the surest first. What none of them finds is new: to take something else for it would change a thing that
- * has another purpose. An id wins over all of these.
+ * The names of each kind, most reliable first. A resource that none of them matches is new: taking another one for it
+ * would change a resource with another purpose. An id takes precedence.
  */
 const identities: Record<Thing['kind'], Identity[]> = {
   ip_policies: [(thing) => [contentOf(thing)], description],
@@ -90,14 +90,14 @@ export function matchThings(wanted: readonly Thing[], present: readonly Thing[])
   return pairs
 }
 
-/** What a restriction restricts, and which domain is reserved, is fixed when it is created. */
+/** A restriction's type and a reserved domain's name cannot change after creation. */
 const canBecome = (present: Thing, wanted: Thing): boolean =>
   (wanted.kind !== 'ip_restrictions' || present.fields.type === wanted.fields.type) &&
   (wanted.kind !== 'reserved_domains' || present.fields.domain === wanted.fields.domain)
 
 /**
- * What a run that was cut off leaves: an IP policy without its rules, an HTTPS edge without its hostports and with some
- * of its routes. Nothing can be using it.
+ * Leftovers of an aborted run: an IP policy without rules, or an HTTPS edge without hostports and with some of its
+ * routes. Nothing can be using them.
  */
 function isBeginningOf(present: Thing, wanted: Thing): boolean {
   const { hostports: _, ...rest } = wanted.fields

@@ -1,7 +1,7 @@
 import { type Cidr, maskOfWord, parseCidr } from '../../kernel/ip/cidr.ts'
 import type { Rule } from './kinds.ts'
 
-/** One name for a range, cut to a length: those of a range and of all that contain it can be compared. */
+/** The canonical name of a range cut to a length, for comparing a range with all ranges that contain it. */
 function keyOf({ network }: Cidr, length: number): string {
   const words = network.family === 4 ? [network.value] : [network.w0, network.w1, network.w2, network.w3]
   return `${network.family}/${length}/${words.map((word, index) => (word & maskOfWord(length, index)) >>> 0).join('.')}`
@@ -9,7 +9,7 @@ function keyOf({ network }: Cidr, length: number): string {
 
 const endOf = ({ expires_at }: Rule): number => (expires_at ? Date.parse(expires_at) : Number.POSITIVE_INFINITY)
 
-/** Whether all that the rule matches, as long as it counts, is matched by one of these. */
+/** True if these rules cover everything that the rule matches, for as long as it is valid. */
 function coveredBy(rules: readonly Rule[]): (rule: Rule) => boolean {
   const ends = new Map<string, number>()
   for (const rule of rules) {

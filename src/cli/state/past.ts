@@ -26,7 +26,7 @@ type Event = {
   after: Json | null
 }
 
-/** Before this event it is not known what there was. */
+/** The state before this event is unknown. */
 class NotRecorded extends Error {
   readonly event: Pick<Event, 'operation' | 'resource_id' | 'created_at'>
   constructor(event: NotRecorded['event']) {
@@ -35,14 +35,14 @@ class NotRecorded extends Error {
   }
 }
 
-/** As the API shows it now, taken back event by event. A thing is by its id, and a route by its own. */
+/** The current state in the API's form, reverted event by event. Keyed by id; routes by their own. */
 type Past = {
   readonly kind: Thing['kind']
   readonly id: string
   fields: Json
   readonly rules: Map<string, Rule>
   readonly edge: string | undefined
-  /** A part of it that was there before this event, and is not recorded. */
+  /** A part that existed before this event, which did not record it. */
   lost?: Event
 }
 type World = Map<string, Past>
@@ -53,10 +53,10 @@ const kindOf: Readonly<Record<string, Thing['kind']>> = {
   ...{ edgtcp: 'tcp_edges', edghts: 'https_edges', edghtsrt: 'routes' },
 }
 
-/** How far ids and times may be apart, as in src/access/past/changes_since.ts. */
+/** Maximum offset between ids and times, as in src/access/past/changes_since.ts. */
 const slackMs = 15 * 60_000
 
-/** The account as it was then. Each event has to have left what is there, or nothing before it is known. */
+/** The account at that time. If an event's result differs from the present state, the state before it is unknown. */
 export async function readPast(connection: Connection, given: string): Promise<Thing[]> {
   const at = parseRfc3339(String(toMoment(given)))
   if (at === undefined) throw usageFailure('--at must be a time in RFC 3339, or a date')
@@ -70,7 +70,7 @@ export async function readPast(connection: Connection, given: string): Promise<T
       return thingsOf(world)
     } catch (error) {
       if (!(error instanceof NotRecorded)) throw error
-      // Perhaps something was changed between the calls.
+      // Something may have changed between the calls.
       if (attempt === 2) throw notRecorded(error)
     }
 }
@@ -117,7 +117,7 @@ async function eventsSince(connection: Connection, at: number): Promise<Event[]>
   }
 }
 
-/** The audit is forgotten by whole months of ids, the oldest first. */
+/** The audit drops whole months of ids, oldest first. */
 async function refuseForgotten(connection: Connection, at: number): Promise<void> {
   const [oldest] = await events(connection, { order: 'committed', limit: '1' })
   const month = new Date(oldest ? momentOfUuid(toUuid(oldest.id as Id<'ev'>)) : Date.now())
@@ -141,7 +141,7 @@ const worldOf = (things: readonly Thing[]): World =>
     ),
   )
 
-/** In the order of their ids, as lists have them. */
+/** In the order of their ids, like lists. */
 function thingsOf(world: World): Thing[] {
   const all = [...world.values()].sort((one, other) => (one.id < other.id ? -1 : 1))
   const toOne = ({ kind, id, fields, rules }: Past): Thing => ({
@@ -185,7 +185,7 @@ function undo(world: World, event: Event): void {
     must(found === undefined, event)
     for (const past of worldOf([toThing(kind, before)]).values()) world.set(past.id, withEdge(past, before))
     const restored = world.get(id)
-    // The event does not have its rules.
+    // The event lacks the rules.
     if (kind === 'ip_policies' && restored) restored.lost = event
   } else if (found) undoFields(found, event)
   else must(fieldsIn(kind, { ...before, ...after }).length === 0, event)
@@ -198,7 +198,7 @@ function must(isSo: boolean, event: Event): asserts isSo {
 const withEdge = (past: Past, { edge_id }: Json): Past =>
   past.kind === 'routes' && !past.edge ? { ...past, edge: String(edge_id) } : past
 
-/** Which of its fields a file could have, by the names that normal fields have. */
+/** The fields that a file could contain, by their normal names. */
 const fieldsIn = (kind: Thing['kind'], shown: Json): string[] => Object.keys(normalize(createSchemas[kind], shown))
 
 const normalOf = (kind: Thing['kind'], shown: Json): Json =>
@@ -210,7 +210,7 @@ function isSame({ fields, rules, lost }: Past, kind: Thing['kind'], after: Json)
 
 const sorted = (fields: Json): Json => Object.fromEntries(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)))
 
-/** Only what the event changed, which may be a part such as a module. */
+/** Only the event's changes, which may concern a part such as a module. */
 function undoFields(found: Past, event: Event): void {
   const { kind } = found
   const [before, after] = [normalOf(kind, event.before ?? {}), normalOf(kind, event.after ?? {})]
@@ -223,7 +223,7 @@ function undoFields(found: Past, event: Event): void {
     found.fields = before[name] === undefined ? others : { ...others, [name]: before[name] }
   }
   if (kind !== 'reserved_domains' || !changed.includes('certificate_management_policy')) return
-  // While certificates are ordered, the one in use is not shown, nor is the one that was chosen before.
+  // During an order, neither the certificate in use nor the previously chosen one is shown.
   if (found.fields.certificate_management_policy) {
     const { certificate: _, ...others } = found.fields
     found.fields = others

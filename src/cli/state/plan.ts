@@ -15,25 +15,24 @@ import { narrowed } from './narrow.ts'
 import { markOf, type StateFile } from './read.ts'
 import { fieldsClass, type Stage, stages } from './stages.ts'
 
-/** One request. Resources yet to be created appear as marks, in the path and in the body. */
+/** One request. Resources that do not exist yet appear as marks, in the path and in the body. */
 export type Step = {
   readonly stage: Stage
   readonly verb: 'create' | 'update' | 'delete'
   readonly thing: Thing
-  /** As the account had it when the plan was made, if it had it. */
+  /** The account's version at the time of the plan, if it existed. */
   readonly present?: Thing
   readonly method: 'POST' | 'PATCH' | 'PUT' | 'DELETE'
   readonly path: readonly string[]
   readonly body?: Json
-  /** The mark that its answer gives an id to. */
+  /** The mark that the response resolves. */
   readonly makes?: string
 }
-/** A difference between the file and the account. */
 export type Difference = { readonly wanted?: Thing; readonly present?: Thing; readonly names: readonly string[] }
 export type Plan = {
   readonly differences: readonly Difference[]
   readonly steps: readonly Step[]
-  /** What is only in the account: `sync` deletes it, `apply` does not. */
+  /** Only in the account: `sync` deletes it, `apply` does not. */
   readonly surplus: readonly Thing[]
   readonly pairs: Pairs
 }
@@ -42,13 +41,13 @@ const pathOf = (thing: Thing, id: string, edgeId = ''): string[] =>
   thing.kind === 'routes' ? ['/edges/https/', edgeId, '/routes/', id] : [`${kinds[thing.kind].path}/`, id]
 
 type Way = {
-  /** What is only in the account: `sync` deletes it, `apply` does not. */
+  /** Whether to delete what is only in the account: `sync` does, `apply` does not. */
   readonly deletes: boolean
-  /** All steps take effect at once, so what is in use need not be narrowed first. */
+  /** All steps take effect at once, so policies in use need not be narrowed first. */
   readonly isWhole?: boolean
 }
 
-/** Pure: what has to be done, in an order in which nothing is open meanwhile that is not open before or after. */
+/** Pure. Orders the steps so that nothing is open meanwhile that is not open before or after. */
 export function planState(file: StateFile, account: readonly Thing[], { deletes, isWhole = false }: Way): Plan {
   const present = (kind: Kind) => account.filter((thing) => thing.kind === kind)
   const pairs = new Map<Thing, Thing>()
@@ -84,11 +83,11 @@ export function planState(file: StateFile, account: readonly Thing[], { deletes,
     ...all.flatMap(({ wanted }) => wanted.flatMap((thing) => stepsFor(thing, context))),
     ...(deletes
       ? [
-          // The wide ones first: one that is left alone would take what the narrow ones refuse.
+          // Wide routes first: a remaining wide one would take the requests that narrow ones refuse.
           ...surplusRoutes
             .toSorted((a, b) => narrowness(a.route) - narrowness(b.route))
             .map(({ route, edge }) => deletion(route, pairs.get(edge)?.id)),
-          // Those who refer go before those that are referred to.
+          // Referring resources before those that they refer to.
           ...surplus.toReversed().map((thing) => deletion(thing)),
         ]
       : []),
@@ -99,7 +98,7 @@ export function planState(file: StateFile, account: readonly Thing[], { deletes,
       ...surplusRoutes.map(({ route }) => ({ present: route, names: [] })),
       ...surplus.map((thing) => ({ present: thing, names: [] })),
     ],
-    // Stable: within a stage the order is that of the kinds.
+    // A stable sort keeps the order of kinds within a stage.
     steps: steps.toSorted((a, b) => stages.indexOf(a.stage) - stages.indexOf(b.stage)),
     surplus: [...surplus, ...surplusRoutes.map(({ route }) => route)],
     pairs,
@@ -111,7 +110,7 @@ function resolveMarks(thing: Thing, idOfMark: ReadonlyMap<string, string>): Thin
   return { ...thing, fields: replaceText(thing.fields, idOfMark) as Json, ...(routes && { routes }) }
 }
 
-/** Every mark, at any depth, and where it is a key. */
+/** Every mark, at any depth, including keys. */
 export function replaceText(value: unknown, by: ReadonlyMap<string, string>): unknown {
   if (typeof value === 'string') return by.get(value) ?? value
   if (Array.isArray(value)) return value.map((each) => replaceText(each, by))
@@ -126,7 +125,7 @@ function idsIn(value: unknown): string[] {
 
 const hostports = ({ fields }: Thing) => (fields.hostports ?? []) as string[]
 
-/** Fields in which the two differ. A field that has no known default and is not in the file is left alone. */
+/** Differing fields. A field without a known default that is missing from the file is left alone. */
 export const changedFields = (wanted: Thing, present: Thing): string[] =>
   [...new Set([...Object.keys(wanted.fields), ...Object.keys(present.fields)])].filter(
     (name) =>
@@ -202,7 +201,7 @@ function creations(thing: Thing): Step[] {
     case 'tcp_edges':
       return [creation(thing, 'loosen', [path], fields)]
     case 'https_edges': {
-      // Unreachable until it has all of its routes: a wide one alone would take what a narrower one refuses.
+      // Unreachable until it has all routes: a wide one alone would take requests that a narrower one refuses.
       const { hostports: wanted, ...hidden } = fields
       const shown: Step = {
         stage: 'loosen',
@@ -221,7 +220,10 @@ function creations(thing: Thing): Step[] {
   }
 }
 
-/** A policy in use changes in two steps: first to what both versions allow, then, after everything else, to the new one. */
+/**
+ * A policy in use changes in two steps: first to what both versions allow and, after everything else, to the new
+ * version.
+ */
 function ruleUpdates(wanted: Thing, policy: Thing, isInUse: boolean): Step[] {
   const { id = '', rules: present = [] } = policy
   const differ = (a: readonly Rule[] = [], b: readonly Rule[] = []) =>
@@ -248,7 +250,7 @@ function updates(wanted: Thing, present: Thing, context: Context, edgeId?: strin
     path: pathOf(wanted, id, edgeId),
     body: toBody(createSchemas[wanted.kind], fields, Object.keys(fields)),
   })
-  // Hostports that go, go first, and those that come, last; the rest when it is its turn.
+  // Removed hostports first, added ones last, and other changes in between.
   const stay = hostports(present).filter((each) => hostports(wanted).includes(each))
   const others = names.filter((name) => name !== 'hostports').map((name) => [name, wanted.fields[name]])
   const isReordered =
@@ -259,7 +261,7 @@ function updates(wanted: Thing, present: Thing, context: Context, edgeId?: strin
     {
       ...(each === stage && Object.fromEntries(others)),
       ...(each === 'tighten' && stay.length < hostports(present).length && { hostports: stay }),
-      // The same ones in another order.
+      // The same hostports in another order.
       ...(each === 'change' && isReordered && { hostports: hostports(wanted) }),
       ...(each === 'loosen' && stay.length < hostports(wanted).length && { hostports: hostports(wanted) }),
     },
@@ -271,7 +273,7 @@ function updates(wanted: Thing, present: Thing, context: Context, edgeId?: strin
       const match = context.pairs.get(route)
       return match ? updates(route, match, context, id) : []
     }),
-    // Narrow ranges first: a wide one alone would admit what they deny.
+    // Narrow ranges first: a wide one alone would admit addresses that they deny.
     ...(wanted.routes ?? [])
       .filter((route) => !context.pairs.has(route))
       .toSorted((a, b) => narrowness(b) - narrowness(a))
@@ -279,11 +281,11 @@ function updates(wanted: Thing, present: Thing, context: Context, edgeId?: strin
   ]
 }
 
-/** The longest prefix wins, and an exact path over all. */
+/** The longest prefix wins, and an exact path wins over all prefixes. */
 const narrowness = ({ fields: { match_type, match } }: Thing): number =>
   match_type === 'exact_path' ? Number.MAX_SAFE_INTEGER : String(match).length
 
-/** An edge that goes closes something, and may have a hostport that another gets. A route must not see rules widen. */
+/** Deleting an edge closes something, and may free a hostport for another. A route must not see rules widen. */
 const deletionStage: Partial<Record<Thing['kind'], Stage>> = {
   tcp_edges: 'tighten',
   https_edges: 'tighten',

@@ -5,7 +5,7 @@ import { type Difference, type Plan, ruleChanges } from './plan.ts'
 
 const planVersion = 1
 
-/** A difference as a program reads it. */
+/** A machine-readable difference. */
 export type PlainDifference = {
   readonly action: 'create' | 'change' | 'only_in_account'
   readonly kind: string
@@ -20,7 +20,7 @@ export type PlanFile = {
   readonly gatehouse_plan: number
   readonly account_id: string
   readonly differences: readonly PlainDifference[]
-  /** The state file that the plan was made from, so that no later version of it can be applied in its place. */
+  /** Ties the plan to its state file, so that no later version of the file can be applied under it. */
   readonly state: string
 }
 
@@ -33,7 +33,7 @@ function plain({ wanted, present, names }: Difference): PlainDifference {
     field,
     { before: withoutMarks(present?.fields[field]), after: withoutMarks(wanted?.fields[field]) },
   ])
-  // Through JSON, so that what was written and what is read can be compared.
+  // Through JSON, so that the written and the parsed form can be compared.
   return JSON.parse(
     JSON.stringify({
       action: !present ? 'create' : wanted ? 'change' : 'only_in_account',
@@ -47,7 +47,7 @@ function plain({ wanted, present, names }: Difference): PlainDifference {
   )
 }
 
-/** What is yet to be created has no id: its name in the file is shown instead. */
+/** A resource that does not exist yet has no id: its name in the file stands for it. */
 function withoutMarks(value: unknown): unknown {
   if (typeof value === 'string') return value.startsWith('\0') ? value.slice(value.indexOf(':') + 1) : value
   if (Array.isArray(value)) return value.map(withoutMarks)
@@ -60,7 +60,7 @@ function withoutMarks(value: unknown): unknown {
 export const writePlan = (plan: Plan, accountId: string, state: string): string =>
   `${JSON.stringify({ gatehouse_plan: planVersion, account_id: accountId, differences: plainDifferences(plan), state }, null, 2)}\n`
 
-/** Undefined when the text is a state file. A plan is JSON, whose first field says so. */
+/** Undefined if the text is a state file. A plan is JSON whose first field identifies it. */
 export function readPlan(text: string): PlanFile | undefined {
   if (!/^\s*\{\s*"gatehouse_plan"/.test(text)) return undefined
   let plan: PlanFile
@@ -77,7 +77,7 @@ export function readPlan(text: string): PlanFile | undefined {
   return plan
 }
 
-/** A plan is carried out only where it was made, and only as long as it would be the same. */
+/** A plan is applied only to its own account, and only while a new plan would be the same. */
 export function checkPlan(saved: PlanFile, now: Plan, accountId: string): void {
   const again = 'Make the plan again, and review it: gatehouse state diff FILE --out PLAN'
   if (saved.account_id !== accountId)

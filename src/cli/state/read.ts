@@ -19,7 +19,7 @@ import {
   type Thing,
 } from './kinds.ts'
 
-/** A file, read. A section that is not in it is left alone in the account. */
+/** A parsed file. A missing section leaves those resources of the account alone. */
 export type StateFile = { readonly sections: Partial<Record<Kind, readonly Thing[]>> }
 
 /** Placeholder for the id of a resource that the file names but the account may lack. No text contains NUL. */
@@ -115,7 +115,7 @@ function readRoutes(edge: string, place: Place, value: unknown, reading: Reading
   return read.map(({ route }) => route)
 }
 
-/** Refuses what no field takes, and puts marks in place of names. */
+/** Refuses unknown fields, and replaces names by marks. */
 function resolve(place: Place, schema: Schema, entry: Json, reading: Reading): Json {
   const properties = Object.entries(schema.properties ?? {}).map(([name, referred]) => {
     const inner = deref<Schema>(referred)
@@ -135,7 +135,7 @@ function resolve(place: Place, schema: Schema, entry: Json, reading: Reading): J
     }
     const { inner, reference } = found
     if (reference) {
-      // How many there may be. What they are is a matter of names here, not of ids.
+      // Limits of the number of items. Items are names here, not ids.
       if (reference.form !== 'one')
         checkValue(there, { ...inner, items: {}, propertyNames: {} }, value, reading.collect)
       return [name, resolveNames(there, reference, value, reading.names)]
@@ -164,7 +164,7 @@ function resolveNames(place: Place, { kinds, form }: Reference, value: unknown, 
     const [kind, other] = kinds.filter((candidate) => names[candidate]?.has(each))
     if (other) throw fault(place, `refers to '${each}', which is in ${kind} and in ${other}; rename one of them`)
     if (kind) return markOf(kind, each)
-    // An id of something that the file does not hold.
+    // The id of a resource outside the file.
     if (isReferableId(each)) return each
     throw fault(place, `refers to '${each}', which is not in ${kinds.join(' or ')}`)
   }
@@ -207,7 +207,7 @@ function readRule(place: Place, value: unknown, collect: Faults['collect']): Rul
 function checkedRule(place: Place, rule: Json, collect: Faults['collect']): Rule {
   const { cidr, action, ...rest } = rule
   const { cidr: range = {}, ...properties } = ruleSchema.properties ?? {}
-  // Where the range is depends on how the rule is written.
+  // The position of the range depends on how the rule is written.
   checkValue(place, deref<Schema>(range), cidr, collect)
   checkValue(place, { properties }, rest, collect)
   return normalize(ruleSchema, rule) as Rule

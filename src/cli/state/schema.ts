@@ -12,7 +12,7 @@ import {
 
 type Written = Record<string, unknown>
 
-/** The form of a state file as JSON Schema, by which editors complete and check it. */
+/** The format of state files as a JSON Schema, for completion and validation in editors. */
 export const stateSchema = (): Written => ({
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   title: 'Gatehouse state file',
@@ -50,7 +50,7 @@ function thingSchema(kind: Thing['kind']): Written {
   }
 }
 
-/** `allow CIDR`, or a map with more than that. */
+/** `allow CIDR`, or a map with more fields. */
 function ruleForms(): Written {
   const { action: _, cidr, ...others } = groupSchema(ruleSchema).properties as Record<string, Written>
   const form = (action: string): Written => ({
@@ -83,7 +83,7 @@ function groupSchema(schema: Schema): Written {
   }
 }
 
-/** Names of the file, or ids. */
+/** Names from the file, or ids. */
 function referenceSchema(schema: Schema, form: 'one' | 'list' | 'map'): Written {
   const { description, minItems, maxItems, additionalProperties } = schema as Written
   const told = description ? { description } : {}
@@ -92,7 +92,7 @@ function referenceSchema(schema: Schema, form: 'one' | 'list' | 'map'): Written 
   return { ...told, type: ['string', 'null'] }
 }
 
-/** As the API describes it, without references to other parts of openapi.json and what only the service understands. */
+/** The API's schema without references into openapi.json and without service-only keywords. */
 function valueSchema(referred: Schema): Written {
   const schema = deref<Schema>(referred)
   if (schema.properties) return groupSchema(schema)

@@ -1,9 +1,9 @@
 import type { Json, Thing } from './kinds.ts'
 
 /**
- * The order of a run: what has no effect yet; what lets in less; what cannot be told; what lets in more, first where it
- * is decided and then, when all who refer to them are what they are to be, the rules; and deletions of what is not used
- * any more. So nothing gets through in between that would get through neither before nor after.
+ * The order of a run: steps without effect; steps that let in less; unclear ones; steps that let in more, first
+ * decisions and then, once everything that refers to them is in place, rules; finally deletions of unused resources.
+ * Nothing gets through in between that would get through neither before nor after.
  */
 export const stages = ['prepare', 'tighten', 'change', 'loosen', 'widen', 'delete'] as const
 export type Stage = (typeof stages)[number]
@@ -13,7 +13,7 @@ const restricts = (fields: Json): boolean => {
   return module !== undefined && module.enabled !== false
 }
 
-/** When a thing is changed, but for its hostports, which are two steps of their own. */
+/** The stage in which a resource is changed, except for its hostports, which have two steps of their own. */
 export function fieldsClass({ kind, fields: wanted }: Thing, { fields: present }: Thing): Stage {
   const [before, after] =
     kind === 'ip_restrictions'

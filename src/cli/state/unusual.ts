@@ -5,7 +5,7 @@ import { canAsk, confirm, log } from '../output/terminal.ts'
 import type { Rule, Thing } from './kinds.ts'
 import type { Plan, Step } from './plan.ts'
 
-/** What the service counts as being at the edge. */
+/** Records that the service counts as being at the edge. */
 const isEdgeEntry = ({ kind }: Thing) => /^(\w*backends|tcp_edges|https_edges|routes)$/.test(kind)
 
 /**
@@ -19,7 +19,7 @@ export async function unusualIn(connection: Connection, plan: Plan, account: rea
   return above ? extents.filter((extent) => isUnusual(extent, above)) : []
 }
 
-/** A key for state files need not have the scope. */
+/** A key for state files may lack the scope. */
 const byDefault: UnusualAbove = { entries: 20, percent: 50 }
 async function aboveOf(connection: Connection): Promise<UnusualAbove | undefined> {
   try {
@@ -56,14 +56,14 @@ function ruleExtents(steps: readonly Step[]): Extent[] {
   })
 }
 
-/** As the service compares them: a rule with another description stays. */
+/** Compares as the service does: a rule with another description counts as unchanged. */
 const keysOf = (rules: readonly Rule[] = []) => new Set(rules.map(({ action, cidr }) => `${action} ${cidr}`))
 
 export function tellUnusual(unusual: readonly Extent[]): void {
   for (const extent of unusual) log(`warning: this is unusually much. The run ${describeExtent(extent)}.`)
 }
 
-/** Before anything is sent. `canRead`: standard input is not the file. */
+/** Runs before anything is sent. `canRead`: standard input is not the file. */
 export async function agreeToUnusual(
   unusual: readonly Extent[],
   { isConfirmed, canRead }: { isConfirmed: boolean; canRead: boolean },

@@ -14,22 +14,22 @@ import {
 
 const inOrder = new Intl.Collator('en', { numeric: true })
 
-/** Sorted, so that the same rules are the same text. */
+/** Sorted, so that equal rule sets have equal texts. */
 const writeRules = (rules: readonly Rule[]): unknown[] =>
   rules
     .toSorted((a, b) => inOrder.compare(a.cidr, b.cidr))
     .map(({ action, cidr, ...rest }) => (Object.keys(rest).length ? { [action]: cidr, ...rest } : `${action} ${cidr}`))
 
 type Written = {
-  /** For following a thing through a change of its name. */
+  /** Adds ids, which identify a resource after a change of its name. */
   readonly withIds: boolean
-  /** Sections that are written even if they are empty, which means that there should be none. */
+  /** Sections to write even if empty, which states that there should be none. */
   readonly sections: readonly Kind[]
   /** Lines at the top. */
   readonly comment: readonly string[]
 }
 
-/** The account as text. References are names. */
+/** The account as text, with names for references. */
 export function writeState(things: readonly Thing[], { withIds, sections: kinds, comment }: Written): string {
   const nameOf = new Map(things.map(({ id, name }) => [id ?? '', name]))
   const write = ({ kind, id, fields, rules, routes }: Thing): Json => ({
@@ -44,7 +44,7 @@ export function writeState(things: readonly Thing[], { withIds, sections: kinds,
     .map(({ kind, own }) => [kind, Object.fromEntries(own.map((thing) => [thing.name, write(thing)]))])
   const text = stringify(
     { gatehouse: formVersion, ...Object.fromEntries(sections) },
-    // Quoted where YAML 1.1, which many tools read, would see something else: yes, 0o17, 12:30.
+    // Quotes texts that YAML 1.1, which many tools use, would read as something else: yes, 0o17, 12:30.
     { lineWidth: 0, aliasDuplicateObjects: false, compat: 'yaml-1.1' },
   )
   const lines = comment.map((line) => `# ${printable(line).replaceAll('\n', '\\n')}\n`)

@@ -4,7 +4,10 @@ import { formatCidr, parseCidr } from '../../kernel/ip/cidr.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 import type { Schema } from '../document.ts'
 
-/** The one spelling of a text that the API would change; the text itself when it is none, for the API to refuse. */
+/**
+ * The canonical spelling of a text that the API would normalize. Returns an invalid text unchanged, for the API to
+ * refuse.
+ */
 export function canonical(schema: Schema, text: string): string {
   if ('x-cidr' in schema) {
     const { cidr } = parseCidr(text)

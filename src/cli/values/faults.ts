@@ -6,10 +6,10 @@ import { textFault } from '../../kernel/text.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 import { deref, type Schema, typesOf } from '../document.ts'
 
-/** The steps to a value from the top. */
+/** The path to a value from the top. */
 export type Place = readonly (string | number)[]
 
-/** Keywords that only this file looks at. */
+/** Keywords that only this file evaluates. */
 type Checked = Schema & {
   minimum?: number
   maximum?: number
@@ -22,7 +22,7 @@ type Checked = Schema & {
   'x-hostport'?: HostportRules
 }
 
-/** What the service would refuse, without asking it. `fault` completes the sentence '<field> …'. */
+/** Finds what the service would refuse, without contacting it. `fault` completes the sentence '<field> …'. */
 export function valueFaults(place: Place, schema: Checked, value: unknown): { place: Place; fault: string }[] {
   const wrong = faultOf(schema, value)
   const own = wrong ? [{ place, fault: wrong }] : []
