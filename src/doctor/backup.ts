@@ -10,7 +10,6 @@ import { openForDoctor } from './postgres.ts'
 import type { Service } from './services.ts'
 import { checkSettings } from './settings.ts'
 
-/** What 'gatehouse backup' needs. */
 export function checkBackup(service: Service): Promise<Finding[]>[] {
   const { environment, stateFolder, account } = service
   const read = checkSettings(settings, environment)

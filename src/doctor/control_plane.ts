@@ -12,7 +12,6 @@ import type { Service } from './services.ts'
 import { checkSecretFiles, checkSettings } from './settings.ts'
 import { checkStartSettings } from './start_settings.ts'
 
-/** What 'gatehouse serve' needs. */
 export function checkControlPlane(environment: NodeJS.ProcessEnv, service?: Service): Promise<Finding[]>[] {
   const read = checkSettings(settings, environment)
   const first = Promise.resolve([...read, ...checkSecretFiles(settings, environment)])
@@ -47,7 +46,7 @@ const checkListen = (config: Config, service: Service | undefined): Promise<Find
     service,
   )
 
-/** What 'gatehouse migrate' needs beside that: the same settings, and the URL of the owner of the tables. */
+/** Checks the additional requirements of 'gatehouse migrate': the same settings, and the URL of the tables' owner. */
 export function checkMigration(environment: NodeJS.ProcessEnv): Promise<Finding[]>[] {
   const read = checkSettings(settings, environment)
   if (!isUsable(read)) return [Promise.resolve(read)]

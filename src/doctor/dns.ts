@@ -3,10 +3,10 @@ import { Resolver } from 'node:dns/promises'
 import { type Finding, failed, ok, warning } from './finding.ts'
 
 const timeoutMs = 2_000
-/** Reserved by RFC 6761, so every server has an answer to it, which is that there is none. */
+/** Reserved by RFC 6761, so every server knows that it does not exist. */
 const question = 'gatehouse.invalid'
 
-/** Asks each server by itself. Any answer will do, even a refusal: what matters is that the server is there. */
+/** Queries each server separately. Any response proves that the server is there, even a refusal. */
 export async function checkDns(setting: string, configured: readonly string[]): Promise<Finding[]> {
   const check = 'dns.servers'
   const servers = configured.length > 0 ? configured : getServers()

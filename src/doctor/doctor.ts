@@ -10,17 +10,17 @@ import { checkNames, rolesIn } from './settings.ts'
 export const doctorOutputs = ['text', 'json'] as const
 type Output = (typeof doctorOutputs)[number]
 
-/** What was found about one service or, without a name, about the settings in the environment. */
+/** Findings about a service or, without a name, about the settings in the environment. */
 type Section = { service?: string; findings: Finding[] }
 
 type Asked = {
   environment: NodeJS.ProcessEnv
-  /** One unit. Undefined: the settings in the environment, and without any all units of this machine. */
+  /** A unit. Undefined: the settings in the environment or, if there are none, all units of this machine. */
   service: string | undefined
   output: Output
 }
 
-/** Checks what the programs of this machine would meet if they were started now. */
+/** Checks what this machine's programs would encounter if they started now. */
 export async function doctor({ environment, service, output }: Asked): Promise<number> {
   const sections = await examine(environment, service)
   console.log(output === 'json' ? asJson(sections) : asText(sections))
@@ -68,7 +68,7 @@ async function examineUnit(unit: string): Promise<Section> {
   return { service: unit, findings: (await Promise.all(areas)).flat() }
 }
 
-/** Node and PATH are those of this process: the service has the same, and the packages bring their own Node. */
+/** Uses this process's Node and PATH: the service has the same, and the packages bring their own Node. */
 function checksOf(service: Service): Promise<Finding[]>[] {
   const { kind, environment } = service
   switch (kind) {

@@ -15,7 +15,6 @@ import type { Service } from './services.ts'
 import { checkSecretFiles, checkSettings } from './settings.ts'
 import { checkUpstreams } from './upstreams.ts'
 
-/** What 'gatehouse edge' needs. */
 export function checkEdge(environment: NodeJS.ProcessEnv, service?: Service): Promise<Finding[]>[] {
   const read = checkSettings(edgeSettings, environment)
   const first = Promise.resolve([...read, ...checkSecretFiles(edgeSettings, environment)])

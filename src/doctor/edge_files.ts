@@ -56,7 +56,7 @@ async function checkFolders(config: EdgeConfig, account: Account | undefined): P
   return [...findings.filter(({ status }) => status !== 'ok'), failed('edge.node_key', message, hint)]
 }
 
-/** Every PEM file that HAProxy would get, as the agent reads them. */
+/** Every PEM file for HAProxy, read like the agent reads them. */
 async function checkCertificates(folder: string): Promise<Finding[]> {
   const check = 'certificates.files'
   const names = await readdir(folder).catch((error: Error) => error)

@@ -3,13 +3,13 @@ import { clockOffset, maxClockOffsetMs } from '../kernel/clock.ts'
 
 export type Status = 'ok' | 'warning' | 'failed'
 
-/** The outcome of one check. Neither text ever contains a secret: people paste them into tickets. */
+/** The result of a check. Neither text ever contains a secret, because people paste them into tickets. */
 export type Finding = {
   /** Stable, for scripts: area and check, such as `postgresql.version`. */
   check: string
   status: Status
   message: string
-  /** What to do. Empty when there is nothing to do. */
+  /** What to do; empty if nothing. */
   hint: string
 }
 
@@ -27,15 +27,14 @@ export const failed = (check: string, message: string, hint: string): Finding =>
   hint,
 })
 
-/** With a wrong setting there is nothing to connect to, so the other checks wait for it to be corrected. */
+/** With a wrong setting there is nothing to connect to, so the other checks are skipped. */
 export const isUsable = (findings: Finding[]): boolean => findings.every(({ status }) => status !== 'failed')
 
-/** How long one connection attempt or query may take. */
 export const answerTimeoutMs = 5_000
-/** How long all checks of an area may take together. */
+/** Timeout of all checks of an area together. */
 const areaTimeoutMs = 15_000
 
-/** Never rejects, and never takes longer than that: a dead dependency must not hide what the other checks found. */
+/** Never rejects, and ends after a timeout: a dead dependency must not hide the results of other checks. */
 export async function bounded(area: string, check: Promise<Finding[]>): Promise<Finding[]> {
   const late = setTimeout(areaTimeoutMs, undefined, { ref: false }).then(() => [
     failed(
@@ -49,10 +48,9 @@ export async function bounded(area: string, check: Promise<Finding[]>): Promise<
 }
 
 const dayMs = 24 * 60 * 60 * 1_000
-/** From here on a certificate is worth a warning. */
+/** A certificate that expires within this time gets a warning. */
 const soonMs = 14 * dayMs
 
-/** Whether a certificate is valid now, and for how long. */
 export function expiryFinding(check: string, what: string, from: Date, to: Date, renew: string): Finding {
   const left = to.getTime() - Date.now()
   const until = to.toISOString().slice(0, 10)
@@ -63,10 +61,10 @@ export function expiryFinding(check: string, what: string, from: Date, to: Date,
   return ok(check, `${what} is valid until ${until}`)
 }
 
-/** Clocks this far apart are worth a warning, and this far apart break expiry times and certificates. */
+/** Clock offsets that get a warning, and that break expiry times and certificates. */
 const clockMs = { warning: 1_000, failed: maxClockOffsetMs }
 
-/** `theirs` was read by the other machine between the two moments of ours. */
+/** `theirs` was read by the other machine between `asked` and `answered`. */
 export function clockFinding(check: string, other: string, asked: number, theirs: number, answered: number): Finding {
   const offset = clockOffset(asked, theirs, answered)
   const apart = Math.abs(offset)

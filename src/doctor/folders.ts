@@ -6,12 +6,12 @@ import { answerTimeoutMs, type Finding, failed, ok, warning } from './finding.ts
 import type { Account } from './services.ts'
 
 const megabyte = 2 ** 20
-/** A node rewrites its whole state from time to time, and HAProxy's configuration beside it. */
+/** A node occasionally rewrites its whole state, with HAProxy's configuration beside it. */
 const room = { bytes: { failed: 64 * megabyte, warning: 512 * megabyte }, inodes: { failed: 100, warning: 1_000 } }
 
 type Folder = { check: string; setting: string; path: string; account?: Account | undefined }
 
-/** Writes to the folder as the service would, and measures how much more fits. */
+/** Writes to the folder as the service would, and measures the remaining space. */
 export async function checkWritableFolder({ check, setting, path, account }: Folder): Promise<Finding[]> {
   const exists = await stat(path).catch(() => undefined)
   const target = exists ? path : dirname(path)
@@ -34,7 +34,7 @@ const hintOf = (fault: string, account: Account | undefined): string =>
       ? 'Mount the file system for writing'
       : `Give it to the user that runs the service: chown ${account?.name ?? ''}`.trimEnd()
 
-/** What the system says when a file is written, synced and removed; undefined when all of it works. */
+/** The system's error when a file is written, synced and removed; undefined if all of it works. */
 async function writeFault(folder: string, account: Account | undefined): Promise<string | undefined> {
   const file = join(folder, `.gatehouse-doctor-${process.pid}`)
   const script = 'dd if=/dev/zero of="$0" bs=64k count=1 conv=fsync 2>&1; code=$?; rm -f "$0"; exit $code'
@@ -62,7 +62,7 @@ async function writeFault(folder: string, account: Account | undefined): Promise
 async function scarcity(folder: string): Promise<{ status: Finding['status']; free: string }> {
   const { bavail, bsize, files, ffree } = await statfs(folder)
   const bytes = bavail * bsize
-  // Some file systems have no fixed number of inodes, and say 0.
+  // Some file systems have no fixed number of inodes, and report 0.
   const inodes = files > 0 ? ffree : Number.POSITIVE_INFINITY
   const isBelow = (limit: 'failed' | 'warning') => bytes < room.bytes[limit] || inodes < room.inodes[limit]
   const status = isBelow('failed') ? 'failed' : isBelow('warning') ? 'warning' : 'ok'

@@ -43,7 +43,7 @@ async function checkProgram({ isHttp3On }: ProxySettings): Promise<Finding[]> {
   }
 }
 
-/** The lines of the configuration that this node's HAProxy runs with; empty when none runs. */
+/** The bind lines of this node's running HAProxy; empty if none runs. */
 async function bindsOfRunning(settings: ProxySettings): Promise<string> {
   const isRunning = await ask(settings.runtimeSocket, 'show version').catch(() => '')
   const text = isRunning && (await readFile(configFile(settings), 'utf8').catch(() => ''))
@@ -89,7 +89,7 @@ async function checkRange(check: string, settings: ProxySettings, isOurs: boolea
       )
 }
 
-/** For its own sockets, pipes and files. */
+/** Descriptors for HAProxy's own sockets, pipes and files. */
 const spare = 200
 
 async function checkDescriptors(

@@ -19,7 +19,7 @@ import {
 import { answerTimeoutMs, clockFinding, expiryFinding, type Finding, failed, ok, warning } from './finding.ts'
 import { type DeadAddress, greet, type Lookup } from './nats_greeting.ts'
 
-/** As docs/operate/nats.md says. */
+/** Same version as in docs/operate/nats.md. */
 const oldest = '2.11'
 
 export type NatsClient = {
@@ -28,11 +28,10 @@ export type NatsClient = {
   user: string
   password: string
   credentials?: NatsCredentials | undefined
-  /** The name of an edge node; the control plane makes the buckets, and has none. */
+  /** The name of an edge node. The control plane, which creates the buckets, has none. */
   node?: string
-  /** Those of the node's cell. */
   channels?: Channels
-  /** That the control plane asks for when it makes the buckets. */
+  /** Number of replicas with which the control plane creates the buckets. */
   replicas?: number
 }
 
@@ -43,7 +42,7 @@ export const natsClient = (config: Config | EdgeConfig): NatsClient => ({
   password: config.GATEHOUSE_NATS_PASSWORD,
 })
 
-/** Each server by itself: a client that reaches one of three does not notice that the others are wrong. */
+/** Checks each server separately: a client that reaches one of three does not notice that the others are wrong. */
 export async function checkNats(client: NatsClient, lookup?: Lookup): Promise<Finding[]> {
   const each = await Promise.all(client.servers.map((server) => checkServer(server, client, lookup)))
   const usable = client.servers.find((_, index) => each[index]?.every(({ status }) => status !== 'failed'))
@@ -74,7 +73,7 @@ async function checkServer(server: string, client: NatsClient, lookup: Lookup | 
   ]
 }
 
-/** Each name for this machine has two addresses, and NATS may listen on one. */
+/** Ignores localhost: it has two addresses, and NATS may listen on only one of them. */
 function deadAddresses(server: string, dead: readonly DeadAddress[]): Finding[] {
   const { host } = natsHost(server)
   if (dead.length === 0 || host === 'localhost') return []
@@ -170,7 +169,7 @@ async function checkBuckets(nats: NatsConnection, client: NatsClient): Promise<F
       : { ...(await jetstreamManager(nats, { timeout: answerTimeoutMs, checkAPI: false })), isShared: false }
     const found = await Promise.all([channels.records, channels.blobs].map((name) => streams.info(`KV_${name}`)))
     const few = found.find(({ config }) => config.num_replicas < replicas)
-    // Servers since 2.10 say when they answered.
+    // Servers since 2.10 include the time in their replies.
     const { ts } = found[0] as { ts?: string }
     return [
       few
@@ -189,7 +188,9 @@ async function checkBuckets(nats: NatsConnection, client: NatsClient): Promise<F
   }
 }
 
-/** An empty message, which the control plane ignores. NATS reports a missing subscriber or permission immediately. */
+/**
+ * Sends an empty message, which the control plane ignores. NATS reports a missing subscriber or permission immediately.
+ */
 async function checkReports(
   nats: NatsConnection,
   channels: Channels,
@@ -212,7 +213,7 @@ async function checkReports(
     : ok(check, `the control plane receives the reports of ${node}`)
 }
 
-/** A leaf server without its link answers like a NATS that does not offer these. */
+/** A leaf server without its link looks like a NATS that does not offer the buckets. */
 const linkHint = 'if this node connects to a leaf server, that its log has no fault of the link to the control plane'
 
 function bucketFault(check: string, error: Error, { node, credentials }: NatsClient): Finding {

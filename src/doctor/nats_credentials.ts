@@ -7,7 +7,10 @@ import { controlPlaneUser } from '../fleet/nats_accounts.ts'
 import { loadNatsOperator } from '../fleet/operator_store.ts'
 import { openForDoctor } from './postgres.ts'
 
-/** What the node got when it joined. Undefined: it has a password, or its file cannot be used, and NATS refuses it. */
+/**
+ * The node's credentials from joining. Undefined if it has a password, or if the file is unusable, and NATS then refuses
+ * it.
+ */
 export function nodeCredentials({ GATEHOUSE_NATS_CREDENTIALS_FILE: file }: EdgeConfig): NatsCredentials | undefined {
   try {
     return file === '' ? undefined : readCredentials(readFileSync(file, 'utf8'))
@@ -16,14 +19,14 @@ export function nodeCredentials({ GATEHOUSE_NATS_CREDENTIALS_FILE: file }: EdgeC
   }
 }
 
-/** What `serve` would connect with. Undefined: with its password. */
+/** The credentials with which `serve` would connect. Undefined if it uses a password. */
 export async function controlPlaneCredentials(config: Config): Promise<NatsCredentials | undefined> {
   const db = openForDoctor(config)
   try {
     const operator = await loadNatsOperator(db, openSecretsBox(config))
     return operator && controlPlaneUser(operator, Date.now())
   } catch {
-    // The checks of PostgreSQL and of the secrets say why.
+    // The checks of PostgreSQL and of the secrets report the reason.
     return undefined
   } finally {
     void db.end().catch(() => {})

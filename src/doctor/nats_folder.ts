@@ -3,7 +3,7 @@ import type { Finding } from './finding.ts'
 import { checkWritableFolder } from './folders.ts'
 import type { Service } from './services.ts'
 
-/** NATS goes on without its disk, and forgets everything when it is started again. */
+/** NATS keeps running without its disk, and loses everything at the next start. */
 export async function checkNatsFolder({ commandLine, stateFolder, account }: Service): Promise<Finding[]> {
   const path = storeFolder(commandLine) ?? stateFolder
   return path ? checkWritableFolder({ check: 'nats.folder', setting: 'store_dir', path, account }) : []

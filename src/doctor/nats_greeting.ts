@@ -8,18 +8,18 @@ import { answerTimeoutMs } from './finding.ts'
 
 type Greeting = {
   version: string
-  /** Undefined when the server has no TLS, or none was asked for. */
+  /** Undefined if the server has no TLS, or none was requested. */
   certificate?: { nameFault: string | undefined; trustFault: string | undefined; from: Date; to: Date }
 }
 
-/** An address of the server's name where no NATS answers, and why. */
+/** An address of the server's name at which no NATS answers, and why. */
 export type DeadAddress = { address: string; reason: string }
 export type Lookup = (host: string) => Promise<{ address: string }[]>
 const lookupAll: Lookup = (host) => systemLookup(host, { all: true })
 
 /**
- * How a server of NATS introduces itself, before anyone signs in. A client takes the first address that answers, so that a
- * name with a stale address works until the other one is down: each address is tried.
+ * Reads a NATS server's greeting, which precedes authentication. A client uses the first address that answers, so a name
+ * with a stale address works until the other one is down: this tries each address.
  */
 export async function greet(
   server: string,
@@ -43,8 +43,8 @@ export async function greet(
 }
 
 /**
- * A line of JSON in clear, and then its certificate. The library says only that a certificate is wrong, and of a good one not
- * when it expires.
+ * Reads a line of plain JSON, and then the certificate. The library reports only that a certificate is wrong, and not
+ * when a good one expires.
  */
 async function greetAt(
   address: string,
@@ -89,7 +89,7 @@ const certificateOf = (socket: Socket, host: string, caFile: string): Promise<Gr
       socket,
       ...(isIP(host) ? {} : { servername: host }),
       ...(caFile && { ca: readFileSync(caFile) }),
-      // Even an invalid one: this is about saying what is wrong with it. Nothing is sent on this connection.
+      // Accepts an invalid certificate, in order to report what is wrong with it. Nothing is sent on this connection.
       rejectUnauthorized: false,
       // Checked below, to distinguish a wrong name from a wrong authority.
       checkServerIdentity: () => undefined,

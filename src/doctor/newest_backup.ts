@@ -4,14 +4,14 @@ import type { DbPool } from '../db/pool.ts'
 import { type Finding, ok, warning } from './finding.ts'
 
 const hourMs = 60 * 60 * 1_000
-/** As in the alert rule: a daily backup may fail once. */
+/** Same limit as in the alert rule: a daily backup may fail once. */
 const maxAgeHours = 48
 
-/** A warning only: PostgreSQL may be backed up by other means. */
+/** Only a warning, because PostgreSQL may be backed up by other means. */
 export async function checkNewestBackup(_config: Config, db: DbPool): Promise<Finding[]> {
   const check = 'backup.newest'
   const hint = 'See docs/operate/backup-and-restore.md'
-  // Before the migration that made its table; `postgresql.migrations` says it.
+  // The table may not be migrated yet, which `postgresql.migrations` reports.
   const newest = await newestBackup(db).catch(() => 'unknown' as const)
   if (newest === 'unknown') return []
   if (!newest) return [warning(check, "'gatehouse backup' has made no backup of this database", hint)]

@@ -8,7 +8,7 @@ const check = 'postgresql.owner'
 
 type Rights = { role: string; foreign_tables: number; may_create: boolean; has_app_role: boolean }
 
-/** Whether 'gatehouse migrate' could do its work with its own URL, which 'gatehouse serve' never has. */
+/** Checks whether 'gatehouse migrate' would work with its own URL, which 'gatehouse serve' never has. */
 export async function checkOwner(config: Config, urlFile: string): Promise<Finding[]> {
   const db = openForDoctor(config)
   try {
@@ -17,7 +17,7 @@ export async function checkOwner(config: Config, urlFile: string): Promise<Findi
       ? [{ ...reached, check, hint: `Correct the URL in ${urlFile}, with which 'gatehouse migrate' connects` }]
       : [await rightsFinding(config, db)]
   } finally {
-    // Not waited for: a server that has gone does not confirm the end of a connection.
+    // Not awaited: a dead server does not confirm that a connection has ended.
     void db.end().catch(() => {})
   }
 }

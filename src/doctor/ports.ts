@@ -9,24 +9,24 @@ type Listen = { host: string; port: number }
 
 const placeOf = ({ host, port }: Listen): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
 
-/** Where a program that listens there can be asked from this machine. */
+/** The URL at which this machine reaches a program that listens there. */
 export const urlOf = (listen: Listen): string =>
   `http://${placeOf(listen)
     .replace(/^0\.0\.0\.0:/, '127.0.0.1:')
     .replace(/^\[::\]:/, '[::1]:')}`
 
-/** How a port can be used by a program that is started now: free, or why not. */
+/** Whether a program could listen on the port now: undefined, or why not. */
 export const portFault = ({ host, port }: Listen): Promise<string | undefined> =>
   new Promise((resolve) => {
     const server = createServer()
     server.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code))
-    // As HAProxy listens: [::] without IPv4.
+    // Same option as HAProxy: [::] does not include IPv4.
     server.listen({ host, port, exclusive: true, ipv6Only: host.includes(':') }, () =>
       server.close(() => resolve(undefined)),
     )
   })
 
-/** A port of one of our own servers, which answers `path` with `mark` in its text if it runs already. */
+/** Checks the port of one of our servers. If it already runs, it answers `path` with `mark` in the text. */
 export async function checkOwnPort(
   check: string,
   setting: string,
@@ -45,7 +45,7 @@ export async function checkOwnPort(
   return [portFinding(check, setting, at, fault, service)]
 }
 
-/** A package that was upgraded runs in its old version until the service is restarted. */
+/** After an upgrade of the package, the old version runs until the service is restarted. */
 function versionFindings(text: string): Finding[] {
   const [, running] = /(?:gatehouse_build_info\{version=|"version":)"([^"]+)"/.exec(text) ?? []
   return running && running !== version
@@ -88,7 +88,7 @@ const restartWith = ({ unit }: Service): string =>
 
 const listening = '0A'
 
-/** Ports that something listens on, at any address: binding each of ten thousand to find out would take seconds. */
+/** Ports with a listener at any address: binding each of ten thousand would take seconds. */
 export async function portsInUse(): Promise<Set<number>> {
   const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8').catch(() => '')))
   const rows = tables.flatMap((table) => table.trim().split('\n').slice(1))

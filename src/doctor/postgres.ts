@@ -16,11 +16,11 @@ import { checkPostgresDisk } from './postgres_disk.ts'
 import { checkServers } from './postgresql/servers.ts'
 import { checkStoredSecrets } from './secrets.ts'
 
-/** As docs/operate/health-checks.md says. */
+/** Same version as in docs/operate/health-checks.md. */
 const oldestMajor = 15
-/** Beside the pool: look-ups share two, and webhooks use two. */
+/** Connections besides the pool: look-ups share two, and webhooks use two. */
 const connectionsBesidePool = 4
-/** With several servers, each of the two pools asks the primary on one more whether it still is. */
+/** With several servers, each of the two pools uses another connection to ask the primary whether it still is one. */
 const connectionsToWatch = 2
 
 export async function checkPostgres(config: Config): Promise<Finding[]> {
@@ -29,7 +29,7 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
     const reached = await connect(config, db)
     if (reached.status === 'failed') return [reached]
     const findings = [reached]
-    // One after the other: after a fault of the connection the rest would only repeat it.
+    // Sequential: after a connection fault, the other checks would only repeat it.
     for (const check of [
       checkServer,
       checkDurability,
@@ -46,7 +46,7 @@ export async function checkPostgres(config: Config): Promise<Finding[]> {
       findings.push(...(await check(config, db)))
     return findings
   } finally {
-    // Not waited for: a server that has gone does not confirm the end of a connection.
+    // Not awaited: a dead server does not confirm that a connection has ended.
     void db.end().catch(() => {})
   }
 }
@@ -55,7 +55,7 @@ export const openForDoctor = ({ GATEHOUSE_DATABASE_URL: url }: Config): DbPool =
 const openUrl = (url: string): DbPool =>
   openPool({ url, poolSize: 1, connectTimeoutMs: answerTimeoutMs, statementTimeoutMs: answerTimeoutMs }, () => {})
 
-/** Where the URL leads, without its password. */
+/** The server of the URL, without the password. */
 function place({ GATEHOUSE_DATABASE_URL: text }: Config): string {
   const { servers, url } = readDatabaseUrl(text)
   return servers.map(nameOf).join(', ') || `${new URL(url).searchParams.get('host') ?? 'localhost'}:5432`
@@ -126,7 +126,7 @@ async function checkDurability(_config: Config, db: DbPool): Promise<Finding[]> 
 async function checkMigrations(_config: Config, db: DbPool): Promise<Finding[]> {
   const check = 'postgresql.migrations'
   const fault = await migrationFault(db).catch((error: { code?: string }) => {
-    // `postgresql.role` says it.
+    // `postgresql.role` reports it.
     if (error.code === '42501') return 'unknown'
     throw error
   })
@@ -169,7 +169,7 @@ async function checkRole(_config: Config, db: DbPool): Promise<Finding[]> {
     : [ok(check, `${role} has the rights that 'gatehouse serve' needs, and cannot delete audit events`)]
 }
 
-/** An agent of another version than its control plane works, and is a sign of an upgrade that was not finished. */
+/** An agent whose version differs from the control plane's works, but indicates an unfinished upgrade. */
 async function checkNodes(_config: Config, db: DbPool): Promise<Finding[]> {
   const check = 'versions.nodes'
   const nodes = await loadNodes(db).catch(() => [])

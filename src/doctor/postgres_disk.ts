@@ -7,7 +7,7 @@ import { type Finding, failed, ok, warning } from './finding.ts'
 const check = 'postgresql.disk'
 const makeRoom = 'Free space on the disk of PostgreSQL'
 
-/** SQL does not tell how much space is left. It tells whether there is any, and what uses it up without end. */
+/** SQL cannot show the remaining space. It can show whether there is any, and what consumes it without limit. */
 export async function checkPostgresDisk(_config: Config, db: DbPool): Promise<Finding[]> {
   const fault = await writeFault(db)
   if (fault) return [fault]
@@ -17,7 +17,7 @@ export async function checkPostgresDisk(_config: Config, db: DbPool): Promise<Fi
 
 class UndoneOnPurpose extends Error {}
 
-/** Writes a megabyte, and takes it back. */
+/** Writes a megabyte and rolls it back. */
 async function writeFault(db: DbPool): Promise<Finding | undefined> {
   try {
     await transaction(db, async (tx) => {
@@ -35,13 +35,13 @@ async function writeFault(db: DbPool): Promise<Finding | undefined> {
         'PostgreSQL accepts no changes: it is a standby, or default_transaction_read_only is on',
         'Connect to the primary, or set it to off',
       )
-    // Without the right to make temporary tables nothing is known.
+    // Without the right to create temporary tables, the result is unknown.
     if (code !== '42501') throw error
   }
   return undefined
 }
 
-/** A slot without a reader keeps the log until the disk is full. */
+/** A replication slot without a reader retains the log until the disk is full. */
 async function checkSlots(db: DbPool): Promise<Finding[]> {
   const { names, megabytes } = await one<{ names: string | null; megabytes: number }>(
     db,
@@ -62,7 +62,7 @@ async function checkSlots(db: DbPool): Promise<Finding[]> {
       ]
 }
 
-/** What cannot be archived is kept, too. */
+/** PostgreSQL also retains log segments that it cannot archive. */
 async function checkArchive(db: DbPool): Promise<Finding[]> {
   const { failing } = await one<{ failing: boolean }>(
     db,

@@ -9,7 +9,7 @@ import { type Finding, failed, ok, warning } from './finding.ts'
 
 const setting = 'GATEHOUSE_SECRETS_KEY_FILE'
 
-/** The file itself: readable, closed to others, and with keys in it. */
+/** Checks the file: readable, closed to others, and with keys in it. */
 export function checkSecretsKey(config: Config): Finding[] {
   const check = 'secrets.key'
   try {
@@ -26,7 +26,9 @@ export function checkSecretsKey(config: Config): Finding[] {
 
 const counted = ({ keyIds }: SecretsBox) => (keyIds.length === 1 ? 'one key' : `${keyIds.length} keys`)
 
-/** Whether the keys in the file are those that encrypt the rows of the database, and whether something is in clear. */
+/**
+ * Checks whether the file's keys are those that encrypt the rows of the database, and whether something is in plaintext.
+ */
 export async function checkStoredSecrets(config: Config, db: DbPool): Promise<Finding[]> {
   const keyIds = readableKeyIds(config)
   const findings: Finding[] = []
@@ -56,7 +58,7 @@ function readableKeyIds(config: Config): readonly string[] {
   try {
     return openSecretsBox(config)?.keyIds ?? []
   } catch {
-    // `secrets.key` says why.
+    // `secrets.key` reports the reason.
     return []
   }
 }

@@ -4,7 +4,7 @@ import { urlOf } from './ports.ts'
 
 type Certificates = { missing?: number; missingNames?: string[] }
 
-/** Which names of HTTPS edges the running node cannot serve. A stopped node serves none, and `service.state` says so. */
+/** HTTPS edge names that the running node cannot serve. A stopped node serves none, which `service.state` reports. */
 export async function checkServedNames({ GATEHOUSE_EDGE_STATUS_LISTEN: listen }: EdgeConfig): Promise<Finding[]> {
   const check = 'certificates.served_names'
   const status = await fetch(`${urlOf(listen)}/status`, { signal: AbortSignal.timeout(answerTimeoutMs) })

@@ -26,7 +26,7 @@ export function checkServiceState({ unit, kind, state }: Service): Finding[] {
   ]
 }
 
-/** A password for NATS is needed only with a user: what joins has a JWT. */
+/** A NATS password is needed only with a user: joined nodes have a JWT. */
 export function checkCredentials({ environment, missingCredentials }: Service): Finding[] {
   return missingCredentials
     .filter(({ setting }) => setting !== 'GATEHOUSE_NATS_PASSWORD_FILE' || environment.GATEHOUSE_NATS_USER)

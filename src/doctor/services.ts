@@ -4,21 +4,21 @@ import { basename } from 'node:path'
 import { parseEnv, promisify } from 'node:util'
 import { answerTimeoutMs } from './finding.ts'
 
-/** What a unit runs. Doctor knows what each of them needs. */
+/** The program of a unit, which determines its checks. */
 export type ServiceKind = 'serve' | 'edge' | 'migrate' | 'backup' | 'nats'
 
-/** A unit of systemd on this machine, with what it gives to its process, also while it does not run. */
+/** A systemd unit on this machine and its process's environment, even if it does not run. */
 export type Service = {
   unit: string
   kind: ServiceKind | undefined
-  /** As the process would get it, except that files of credentials are those that systemd copies them from. */
+  /** The process's environment, except that credential files are those that systemd copies from. */
   environment: NodeJS.ProcessEnv
-  /** Credentials whose file does not exist, and the setting that each is for. */
+  /** Credentials with a missing file, and the setting that uses each. */
   missingCredentials: { setting: string; file: string }[]
   state: { load: string; active: string; sub: string; result: string; exitStatus: string; atBoot: string }
-  /** The hard limit of file descriptors; undefined when there is none. */
+  /** The hard limit of file descriptors; undefined without a limit. */
   descriptorLimit: number | undefined
-  /** Who writes its files; undefined for a dynamic user. */
+  /** The account that writes its files; undefined for a dynamic user. */
   account: Account | undefined
   stateFolder: string | undefined
   commandLine: string
@@ -30,7 +30,7 @@ const systemctl = async (...args: string[]): Promise<string> =>
   (await run('systemctl', [...args, '--no-pager'], { timeout: answerTimeoutMs, env: { ...process.env, LC_ALL: 'C' } }))
     .stdout
 
-/** Units installed by the packages, and any other that has such a name. Empty without systemd. */
+/** Units of the packages, and others with such a name. Empty without systemd. */
 export async function gatehouseUnits(): Promise<string[]> {
   const listed = await systemctl('list-unit-files', 'gatehouse*.service', '--no-legend', '--plain').catch(() => '')
   return listed
@@ -119,7 +119,7 @@ export const words = (text: string): string[] =>
     word.replace(/\$?'((?:\\.|[^'\\])*)'|"((?:\\.|[^"\\])*)"/g, '$1$2').replace(/\\(.)/g, '$1'),
   )
 
-/** The file of each credential in the text of a unit and its drop-ins; an empty assignment takes back the earlier ones. */
+/** The file of each credential in a unit and its drop-ins. An empty assignment resets the earlier ones. */
 function credentialsIn(text: string): Map<string, string> {
   const sources = new Map<string, string>()
   for (const line of text.split('\n')) {
@@ -132,8 +132,8 @@ function credentialsIn(text: string): Map<string, string> {
 }
 
 /**
- * The folder of credentials exists only while the service runs, and then has what they were when it started. A setting whose
- * file is missing counts as unset: the units give an empty credential in its place.
+ * The credentials folder exists only while the service runs, with the content from its start. A setting whose file is
+ * missing counts as unset: the units then give an empty credential.
  */
 function withSources(environment: NodeJS.ProcessEnv, unit: string, sources: ReadonlyMap<string, string>) {
   const folder = `/run/credentials/${unit}/`

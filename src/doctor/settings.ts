@@ -8,7 +8,7 @@ import { type Finding, failed, ok, warning } from './finding.ts'
 
 type Environment = NodeJS.ProcessEnv
 
-/** Which programs these variables are for. Some, such as those of NATS, are for both and say nothing. */
+/** The programs that these variables are for. Some, such as those of NATS, are for both and indicate neither. */
 export function rolesIn(environment: Environment): { controlPlane: boolean; edge: boolean } {
   const isSet = (name: string) => Boolean(environment[name] || environment[`${name}_FILE`])
   const onlyIn = (ours: object, others: object) =>
@@ -16,7 +16,7 @@ export function rolesIn(environment: Environment): { controlPlane: boolean; edge
   return { controlPlane: onlyIn(settings, edgeSettings), edge: onlyIn(edgeSettings, settings) }
 }
 
-/** Every wrong setting at once; `serve` and `edge` stop at the first. */
+/** Reports all wrong settings at once; `serve` and `edge` stop at the first. */
 export function checkSettings(known: typeof settings | typeof edgeSettings, environment: Environment): Finding[] {
   const faults = settingFaults(known, environment).map((fault) =>
     failed('settings', fault, `'gatehouse ${known === settings ? 'serve' : 'edge'} --help' explains every setting`),
@@ -25,10 +25,10 @@ export function checkSettings(known: typeof settings | typeof edgeSettings, envi
 }
 const commandOf = (known: object) => (known === settings ? 'serve' : 'edge')
 
-/** Passwords of `deploy/nats/authorization.conf` are in the same environment where all runs on one machine. */
+/** Passwords of `deploy/nats/authorization.conf` are in the same environment if everything runs on one machine. */
 const ofNatsServer = /^GATEHOUSE_NATS_\w+_PASSWORD$/
 
-/** A misspelled variable is not an error to `serve`: the default applies unnoticed. */
+/** `serve` does not report a misspelled variable: the default applies unnoticed. */
 export function checkNames(environment: Environment): Finding[] {
   const all = { ...settings, ...edgeSettings, ...clientSettings }
   const known = Object.entries(all).flatMap(([name, { secret }]) => (secret ? [name, `${name}_FILE`] : [name]))
@@ -44,7 +44,9 @@ export function checkNames(environment: Environment): Finding[] {
     })
 }
 
-/** Files that hold a secret, such as the one of GATEHOUSE_DATABASE_URL_FILE. Unreadable ones are settings faults. */
+/**
+ * Files that contain a secret, such as that of GATEHOUSE_DATABASE_URL_FILE. Unreadable ones are faults of the settings.
+ */
 export function checkSecretFiles(known: typeof settings | typeof edgeSettings, environment: Environment): Finding[] {
   return Object.entries(known).flatMap(([name, { secret }]) => {
     const file = secret && !environment[name] ? environment[`${name}_FILE`] : undefined

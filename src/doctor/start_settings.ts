@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts'
 import { ConfigError } from '../kernel/config_error.ts'
 import { type Finding, failed, ok } from './finding.ts'
 
-/** What `serve` reads at its start beside the settings themselves, each with the function that `serve` uses. */
+/** The other files that `serve` reads at its start, each with the function that `serve` uses. */
 export async function checkStartSettings(config: Config): Promise<Finding[]> {
   const check = 'settings.files'
   const reads = [

@@ -6,10 +6,10 @@ import { parseAddress } from '../kernel/ip/address.ts'
 import { type Finding, ok, warning } from './finding.ts'
 
 const check = 'edge.upstreams'
-/** For a service that the policy does not know by its port. */
+/** For services whose port the policy does not know. */
 const anyPort = 0
 
-/** Whether a tenant could have this node dial NATS, the API or other services on their machines. */
+/** Checks whether a tenant could make this node dial NATS, the API or other services on their machines. */
 export async function checkUpstreams(config: EdgeConfig): Promise<Finding[]> {
   const dns = await openDns({ servers: [], families: 'all' })
   const hosts = await Promise.all(

@@ -7,7 +7,7 @@ import { type Finding, failed, ok, warning } from '../finding.ts'
 
 type Answer = { name: string; isStandby?: boolean; reason?: string }
 
-/** Each of the servers that the URL names, and whether a failover would lose changes. */
+/** Checks each server in the URL, and whether a failover would lose changes. */
 export async function checkServers(
   { GATEHOUSE_DATABASE_URL: text }: Config,
   db: DbPool,
