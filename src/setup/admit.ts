@@ -12,7 +12,7 @@ import { type Bundle, type BundledFile, isRecipient, seal, systemOf } from './bu
 import { controlPlaneEnvironment } from './environment.ts'
 import { type Folders, folders, secretsCredential } from './files.ts'
 
-/** Prints nothing else, so that it can be piped to the other machine. */
+/** Prints nothing else, so that the output can be piped to the other machine. */
 export async function admitControlPlane(recipient: string): Promise<number> {
   if (!isRecipient(recipient))
     throw new ConfigError(
@@ -28,7 +28,7 @@ export async function bundleOf(at: Folders): Promise<Bundle> {
   const environment = controlPlaneEnvironment(at)
   const text = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : undefined)
   const here = (name: BundledFile) => text(join(at.controlPlane, name))
-  // A secret in the settings takes precedence over its file, as for the service.
+  // As for the service, a secret in the settings takes precedence over its file.
   const secret = (name: string, file: BundledFile) => (environment[name] ? `${environment[name]}\n` : here(file))
   const { GATEHOUSE_SECRETS_KEY_FILE: keys, GATEHOUSE_NATS_CA_FILE: authority } = environment
   const found: Record<BundledFile, string | undefined> = {
@@ -64,7 +64,7 @@ export async function bundleOf(at: Folders): Promise<Bundle> {
 
 const isLocal = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
 
-/** An address that leads each machine to itself would give the other one a database or a NATS of its own. */
+/** With an address such as localhost, the other machine would use a database or NATS of its own. */
 export function requireReachable({ settings: its, files }: Pick<Bundle, 'settings' | 'files'>): void {
   const config = readConfig({
     GATEHOUSE_NATS_URL: its.GATEHOUSE_NATS_URL,

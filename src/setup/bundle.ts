@@ -1,10 +1,10 @@
-// What a machine needs to serve the same installation as another one, and how it gets from one to the other.
+// What a machine needs to serve the same installation as another one, and how it is transferred.
 import { spawnSync } from 'node:child_process'
 import { type DbPool, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { ConfigError } from '../kernel/config_error.ts'
 
-/** In /etc/gatehouse, with these modes. */
+/** Files in /etc/gatehouse, with their modes. */
 export const bundledFiles = {
   'database-url': 0o600,
   'database-owner-url': 0o600,
@@ -14,10 +14,10 @@ export const bundledFiles = {
 } as const
 export type BundledFile = keyof typeof bundledFiles
 
-/** Read only by the version that wrote it. */
+/** Only the version that wrote it reads it. */
 export type Bundle = {
   version: string
-  /** The name that PostgreSQL gave its data; standbys have the same. */
+  /** PostgreSQL's system identifier, which standbys share. */
   system: string
   settings: Record<string, string>
   files: Partial<Record<BundledFile, string>>
@@ -40,7 +40,7 @@ export const publicKey = (file: string): string => age('age-keygen', ['-y', file
 export const seal = (bundle: Bundle, recipient: string): string =>
   age('age', ['--encrypt', '--armor', '--recipient', recipient], JSON.stringify(bundle))
 
-/** Rejects one for another key, and one that was changed on the way. */
+/** Rejects a bundle that was sealed for another key, or changed on the way. */
 export const unseal = (sealed: string, keyFile: string): Bundle =>
   JSON.parse(age('age', ['--decrypt', '--identity', keyFile], sealed))
 

@@ -12,7 +12,7 @@ import type { Step } from './step.ts'
 const renewBeforeMs = 60 * 24 * 60 * 60 * 1_000
 
 /**
- * A certificate for NATS of its own authority, whose key the group may read. Made again when it lacks `outside`, the host
+ * A certificate for NATS from its own authority, whose key the group may read. Replaced if it lacks `outside`, the host
  * under which other machines reach NATS, or is about to expire: clients trust the authority, so they do not notice.
  */
 export const certificateStep = (at: Folders, group: string, outside?: string): Step => {
@@ -33,7 +33,7 @@ function isGood(nats: string, outside: string | undefined): boolean {
   const isFor = (name: string) => Boolean(isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name))
   const hasName = outside === undefined || isFor(outside)
   if (existsSync(join(nats, 'ca.key'))) return hasName && certificate.validToDate.getTime() > Date.now() + renewBeforeMs
-  // Another authority than ours has signed it, or ours was moved to a safe place.
+  // Another authority has signed it, or ours was moved to a safe place.
   if (!hasName)
     throw new ConfigError(
       `${file} is not for ${outside}, and ${nats}/ca.key, which could sign another, is missing. Issue a certificate for ${outside} yourself, or put ca.key back`,
@@ -41,7 +41,9 @@ function isGood(nats: string, outside: string | undefined): boolean {
   return true
 }
 
-/** With openssl, because Node makes no certificates. server.pem comes last: it says that all of them are there. */
+/**
+ * Uses openssl, because Node cannot create certificates. Writes server.pem last: its existence means that all files do.
+ */
 function makeCertificate(nats: string, group: string, names: readonly string[]): void {
   const work = mkdtempSync(join(tmpdir(), 'gatehouse-setup-'))
   const openssl = (...args: string[]) =>

@@ -22,11 +22,11 @@ export const edgeConfig = (): EdgeConfig => readEdgeConfig(edgeEnvironment())
 const isSet = ({ GATEHOUSE_DATABASE_URL, GATEHOUSE_DATABASE_URL_FILE }: NodeJS.ProcessEnv): boolean =>
   Boolean(GATEHOUSE_DATABASE_URL || GATEHOUSE_DATABASE_URL_FILE)
 
-/** Whether a command here can be one of the operator, who has the database. */
+/** Whether an operator's command, which needs the database, can run here. */
 export const hasDatabaseHere = (environment: NodeJS.ProcessEnv = process.env): boolean =>
   isSet(environment) || existsSync(ownerUrlFile)
 
-/** For commands that an operator types as root: settings in the environment, or those of the installation on this machine. */
+/** For commands that an operator runs as root: settings from the environment, or of this machine's installation. */
 const here =
   (installed: () => Config) =>
   (environment: NodeJS.ProcessEnv = process.env): Config =>
@@ -35,7 +35,7 @@ const here =
 export const serveConfigHere = here(serveConfig)
 export const ownerConfigHere = here(ownerConfig)
 
-/** False, too, while the settings, the role or the tables are missing. What else is wrong, the step itself will say. */
+/** False while the settings, the role or the tables are missing. The step itself reports any other fault. */
 export const holds = async (config: () => Config, look: (db: DbPool) => Promise<boolean>): Promise<boolean> => {
   try {
     return await withDatabase(config(), look)

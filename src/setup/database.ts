@@ -5,7 +5,7 @@ import { folders, newPassword, writeOnce } from './files.ts'
 import type { Step } from './step.ts'
 
 const database = 'gatehouse'
-/** The owner migrates. The other role serves: 'gatehouse migrate' grants it what it needs, and it owns nothing. */
+/** The owner migrates. The other role serves: it owns nothing, and 'gatehouse migrate' grants it what it needs. */
 const roles = [
   { role: 'gatehouse_owner', file: `${folders.controlPlane}/database-owner-url` },
   { role: 'gatehouse_app', file: `${folders.controlPlane}/database-url` },
@@ -45,7 +45,7 @@ export const databaseSteps = (): Step[] => [
         const { username, password } = new URL(readFileSync(file, 'utf8').trim())
         if (username !== role || !/^[\w-]+$/.test(password))
           throw new ConfigError(`${file} is not a URL of ${role} that setup has made. Create the role yourself`)
-        // The owner makes the database that 'gatehouse backup verify' restores into.
+        // The owner creates the database that 'gatehouse backup verify' restores into.
         const rights = role === 'gatehouse_owner' ? 'login createdb' : 'login'
         askPostgres(`create role ${role} ${rights} password '${password}'`)
       },
@@ -60,7 +60,10 @@ export const databaseSteps = (): Step[] => [
 
 const hasRole = (role: string): boolean => askPostgres(`select 1 from pg_roles where rolname = '${role}'`) === '1'
 
-/** As PostgreSQL's own superuser, which Debian lets in by its name on this machine. Not as an argument: it may be a password. */
+/**
+ * Runs as PostgreSQL's superuser, which Debian authenticates by its name on this machine. Not as an argument, because the
+ * statement may contain a password.
+ */
 function askPostgres(statement: string): string {
   const psql = [
     'psql',

@@ -10,7 +10,7 @@ import type { Step } from './step.ts'
 const name = 'edge-1'
 const tokenLifeSeconds = 600
 
-/** Makes this machine an edge node of its own control plane, as `gatehouse-edge join` does on another. */
+/** Makes this machine an edge node of its own control plane, like `gatehouse-edge join` on another machine. */
 export const edgeSteps = (at: Folders, config: () => Config): Step[] =>
   // A node that has a password keeps it: docs/operate/upgrade-from-passwords.md.
   existsSync(join(at.edge, 'nats-password')) ? [] : [edgeSettingsStep(at), joinStep(at, config)]

@@ -1,9 +1,9 @@
-// The settings that the services of this machine are started with.
+// The settings with which this machine's services start.
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { type Folders, folders, secretsCredential } from './files.ts'
 
-/** As systemd reads them for a service: the later file wins. Users other than root may not be able to read all of them. */
+/** In systemd's order: the later file wins. Users other than root may be unable to read some of them. */
 const environmentOf = (...files: string[]): NodeJS.ProcessEnv =>
   Object.assign({}, ...files.filter(isReadable).map((file) => parseEnv(readFileSync(file, 'utf8'))))
 
@@ -25,7 +25,7 @@ export function controlPlaneEnvironment({ controlPlane }: Pick<Folders, 'control
 export const edgeEnvironment = (): NodeJS.ProcessEnv =>
   environmentOf(`${folders.edge}/setup.env`, `${folders.edge}/joined.env`, `${folders.edge}/edge.env`)
 
-/** For commands that ask the services of this machine, which listen where their settings say. */
+/** For commands that query this machine's services, which listen where their settings say. */
 export const environmentHere = (): NodeJS.ProcessEnv => ({
   ...controlPlaneEnvironment(),
   ...edgeEnvironment(),

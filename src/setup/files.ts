@@ -4,34 +4,36 @@ import { join } from 'node:path'
 import type { Step } from './step.ts'
 
 export type Folders = { controlPlane: string; nats: string; edge: string; edgeState: string }
-/** Where the units look. */
+/** Folders that the units use. */
 export const folders: Folders = {
   controlPlane: '/etc/gatehouse',
   nats: '/etc/gatehouse-nats',
   edge: '/etc/gatehouse-edge',
   edgeState: '/var/lib/gatehouse-edge',
 }
-/** Where the unit of the control plane finds secrets.key. Only its own process can. */
+/** The control plane's copy of secrets.key, which only its own process can read. */
 export const secretsCredential = '/run/credentials/gatehouse.service/secrets-key'
 /**
- * As the programs of this machine reach NATS. `localhost` has a second address, where NATS does not listen, and a busy
- * machine may give up the first for it.
+ * The NATS URL for programs on this machine. `localhost` has a second address at which NATS does not listen, and a busy
+ * machine may try that one instead.
  */
 export const localNatsUrl = 'tls://127.0.0.1:4222'
 export const defaultPublicUrl = 'http://127.0.0.1:8080'
-/** Nodes that join learn it. A node listens on each of them, so not on all ten thousand of the default. */
+/** Announced to joining nodes. A node listens on each port, so this is not the default range of ten thousand. */
 const tcpPorts = '20000-20999'
-/** Where PostgreSQL, NATS and the API listen. Denied anyway, and with this even if an operator allows a wider network. */
+/**
+ * PostgreSQL, NATS and the API listen here. Denied by default, and with this even if an operator allows a wider network.
+ */
 const deniedUpstreams = '127.0.0.0/8,::1'
 export const secret = 0o600
 export const forEveryone = 0o644
 
 export const newPassword = (): string => randomBytes(24).toString('hex')
 
-/** Fails if the file has appeared meanwhile: nothing is overwritten, not even by two who run at once. */
+/** Fails if the file has appeared meanwhile: nothing is overwritten, even by two concurrent runs. */
 export function writeOnce(file: string, text: string, mode: number): void {
   writeFileSync(file, text, { mode: secret, flag: 'wx', flush: true })
-  // Afterwards, because a umask would count for the mode of a new file.
+  // Set afterwards, because the umask would restrict the mode of a new file.
   chmodSync(file, mode)
 }
 

@@ -1,4 +1,4 @@
-// `gatehouse setup --join-control-plane`: another machine for an installation that one serves already.
+// `gatehouse setup --join-control-plane`: adds a machine to an installation that another machine already serves.
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ export async function joinControlPlane({ bundle: file, listen, plan }: Order): P
 
 const keyFileOf = ({ controlPlane }: Folders): string => join(controlPlane, 'join.key')
 
-/** What is already here belongs to this installation or another one. Which, only its owner knows. */
+/** Existing files belong to this installation or another one, which only their owner can know. */
 function askForBundle(at: Folders): number {
   const present = ['setup.env', ...Object.keys(bundledFiles)].filter((name) => existsSync(join(at.controlPlane, name)))
   if (present.length > 0)
@@ -48,7 +48,7 @@ Copy the file to this machine. Only this machine can read it, and only once. The
   return 0
 }
 
-/** Everything that could go wrong is found here, before anything is written. */
+/** Finds every possible fault before anything is written. */
 export async function openBundle(at: Folders, sealed: string, listen: string | undefined): Promise<Bundle> {
   const keyFile = keyFileOf(at)
   if (!existsSync(keyFile))
@@ -69,7 +69,7 @@ export async function openBundle(at: Folders, sealed: string, listen: string | u
     settings: {
       ...Object.fromEntries(Object.entries(bundle.settings).filter(([name]) => name in settings)),
       ...(listen && { GATEHOUSE_LISTEN: listen }),
-      // It takes precedence, and an address is of one machine.
+      // Takes precedence, because the address belongs to this machine.
       ...(yours.GATEHOUSE_LISTEN && { GATEHOUSE_LISTEN: yours.GATEHOUSE_LISTEN }),
     },
   }
@@ -91,7 +91,7 @@ function requireNoConflict(at: Folders, bundle: Bundle, own: string, yours: Node
     )
 }
 
-/** With the checks of `gatehouse doctor`, on files that are gone afterwards. */
+/** Runs the checks of `gatehouse doctor` on temporary files. */
 async function requireFit({ settings: its, files, system }: Bundle): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-join-'))
   try {
@@ -143,7 +143,7 @@ function contentsOf(at: Folders, { settings: its, files }: Bundle): Content[] {
   ]
 }
 
-/** In a form that systemd and Node read alike. */
+/** In a form that systemd and Node parse alike. */
 function quoted(name: string, value: string): string {
   if (/^[\w.,:;/@%+=?&~[\]*-]*$/.test(value)) return value
   if (/['\\\n]/.test(value))
@@ -151,7 +151,7 @@ function quoted(name: string, value: string): string {
   return `'${value}'`
 }
 
-/** setup.env comes last: it says that all of them are there. */
+/** Writes setup.env last: its existence means that all files do. */
 export const joinSteps = (at: Folders, bundle: Bundle): Step[] =>
   contentsOf(at, bundle).map(({ file, text, mode, about }) => ({
     what: `${file}: ${about}`,

@@ -8,20 +8,20 @@ import { holds } from './configs.ts'
 import { type Folders, forEveryone, writeOnce } from './files.ts'
 import type { Step } from './step.ts'
 
-/** Set up by an earlier version, and not changed to operator mode since: docs/operate/upgrade-from-passwords.md. */
+/** Set up by an earlier version and not converted to operator mode since: docs/operate/upgrade-from-passwords.md. */
 export const hasPasswords = ({ nats }: Folders): boolean =>
   existsSync(join(nats, 'nats.env')) && !existsSync(join(nats, 'operator.conf'))
 
 export const rootKeyFile = ({ controlPlane }: Folders): string => join(controlPlane, 'nats-root.key')
 
-/** NATS in operator mode: it learns of nodes while it runs, so none of these files changes with them. */
+/** NATS in operator mode: it learns of nodes at run time, so none of these files changes with the nodes. */
 export const operatorSteps = (at: Folders, config: () => Config): Step[] => [
   {
     what: `keys that sign for NATS, in the database; their root key is in ${rootKeyFile(at)}`,
     isDone: () => holds(config, async (db) => (await natsOperatorConf(db, config(), accountsFolder)) !== undefined),
     run: () =>
       withDatabase(config(), async (db) => {
-        // Fails if there are some that cannot be read.
+        // Fails if existing keys cannot be read.
         await natsOperatorConf(db, config(), accountsFolder)
         await createNatsOperator(db, config(), rootKeyFile(at))
       }),
@@ -53,7 +53,7 @@ const operatorConfStep = (file: string, config: () => Config): Step => ({
 const operatorLine = (conf: string): string | undefined => /^operator: .*$/m.exec(conf)?.[0]
 
 const include = 'include "operator.conf"'
-/** In the file of earlier packages, on a machine that was never set up. */
+/** From earlier packages, on a machine that was never set up. */
 const formerInclude = 'include "authorization.conf"'
 
 function natsConfStep(at: Folders): Step {
@@ -74,7 +74,7 @@ function natsConfStep(at: Folders): Step {
 export const closedListen = 'listen: "127.0.0.1:4222"'
 export const openListen = 'listen: "0.0.0.0:4222"'
 
-/** Closed to other machines until they have a name for this one: `gatehouse setup --public-url`. */
+/** Closed to other machines until this one has a name for them: `gatehouse setup --public-url`. */
 const natsConf = ({ nats }: Folders): string => `\
 # NATS for Gatehouse: it carries signed copies of what edges must know. PostgreSQL can rebuild all of it.
 # Made by gatehouse setup, and yours to change. For three servers, see docs/operate/nats.md.

@@ -7,13 +7,15 @@ import { closedListen, openListen } from './nats.ts'
 import { ifRunning } from './services.ts'
 import type { Step } from './step.ts'
 
-/** The host under which other machines reach this one. Undefined: none do. */
+/** The host under which other machines reach this one. Undefined if none do. */
 export function outsideHost(publicUrl: string): string | undefined {
   const host = new URL(publicUrl).hostname.replace(/^\[|\]$/g, '')
   return host === 'localhost' || host === '::1' || host.startsWith('127.') ? undefined : host
 }
 
-/** For `--public-url`, at any time: what users type, and where nodes on other machines reach NATS. */
+/**
+ * For `--public-url`, which may run at any time: the URL for users, and the address of NATS for nodes on other machines.
+ */
 export function publicUrlSteps(at: Folders, publicUrl: string): Step[] {
   const host = outsideHost(publicUrl)
   const natsUrl = host && `tls://${host.includes(':') ? `[${host}]` : host}:4222`
@@ -48,7 +50,7 @@ function settingsStep({ controlPlane }: Folders, wanted: Record<string, string>)
   }
 }
 
-/** Only the one line, so that other changes to the file stay. */
+/** Replaces only this line, so that other changes to the file stay. */
 const listenStep = (file: string): Step => ({
   what: `${file}: NATS listens on every address of this machine`,
   isDone: () => existsSync(file) && !readFileSync(file, 'utf8').includes(closedListen),

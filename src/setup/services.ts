@@ -8,7 +8,7 @@ const hints: Record<string, string> = {
   haproxy: 'docs/guides/install-debian.md shows how to install HAProxy 3.4 or newer',
 }
 
-/** All that are missing, at once. */
+/** Reports all missing programs at once. */
 export function requirePrograms(names: readonly string[]): void {
   const missing = names.filter((name) => spawnSync('sh', ['-c', 'command -v "$0"', name]).status !== 0)
   if (missing.length)
@@ -17,11 +17,11 @@ export function requirePrograms(names: readonly string[]): void {
     )
 }
 
-/** A service that does not run is left to the step that starts it. */
+/** A service that does not run is started by its own step. */
 export const ifRunning = (verb: 'restart' | 'reload-or-restart', unit: string): void =>
   void spawnSync('systemctl', [`try-${verb}`, unit])
 
-/** Runs, also after a reboot, and answers at its readiness URL, if it has one. */
+/** The unit runs now and after a reboot, and its readiness URL responds, if it has one. */
 export const serviceStep = (unit: string, readyUrl?: () => string): Step => ({
   what: `${unit} is enabled and ${readyUrl ? 'ready' : 'running'}`,
   isDone: async () => {

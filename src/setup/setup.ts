@@ -29,8 +29,8 @@ const options = {
 } as const
 
 /**
- * Everything that an installation on one Debian machine needs beside the packages. Each step looks first whether its part
- * is there, and leaves it alone if so: running it again continues where it failed, and overwrites nothing.
+ * Sets up everything for an installation on one Debian machine except the packages. Each step first checks whether its
+ * part exists, and then leaves it alone: a second run continues where the first one failed, and overwrites nothing.
  */
 export async function setup(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options })
@@ -38,7 +38,7 @@ export async function setup(args: string[]): Promise<number> {
   if (process.getuid?.() !== 0) throw new ConfigError('setup changes /etc and starts services. Run it as root')
   if (values['admit-control-plane'] !== undefined) return admitControlPlane(values['admit-control-plane'])
   if (values['join-control-plane']) return joinControlPlane(values)
-  // A restored database has the account that the other steps would make.
+  // A restored database already has the account that the other steps would create.
   if (values['database-only']) {
     requirePostgres()
     await perform(databaseSteps(), values.plan)

@@ -1,13 +1,13 @@
 /** One part of an installation. */
 export type Step = {
-  /** For the plan and the report. */
+  /** Shown in the plan and the report. */
   readonly what: string
-  /** Must not fail because an earlier step has not run: a plan runs none of them. */
+  /** Must not fail if earlier steps have not run, because a plan runs none of them. */
   readonly isDone: () => boolean | Promise<boolean>
   readonly run: () => void | Promise<void>
 }
 
-/** One line for each step, printed when it is done. A step that fails ends it. */
+/** Prints one line for each completed step. Ends at the first step that fails. */
 export async function perform(steps: readonly Step[], isPlan: boolean): Promise<void> {
   for (const { what, isDone, run } of steps) {
     const wasDone = await isDone()
