@@ -1,7 +1,6 @@
-/** The role of `gatehouse serve` here: it owns nothing and has what `gatehouse migrate` grants. */
+/** The role of `gatehouse serve`: it owns nothing, and has only what `gatehouse migrate` grants. */
 export const appRole = 'gatehouse_app'
 
-/** The same database, as that role. */
 export function asAppRole(databaseUrl: string): string {
   const url = new URL(databaseUrl)
   url.username = appRole

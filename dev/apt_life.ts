@@ -15,7 +15,7 @@ const { values } = parseArgs({
   options: { built: { type: 'boolean' }, machine: { type: 'string' }, from: { type: 'string' } },
 })
 
-/** Made once, from the history, and kept in the folder for temporary files. */
+/** Built once from the history, and kept in the folder for temporary files. */
 async function releaseOf(commit: string) {
   const packages = join(tmpdir(), `gatehouse-packages-${commit}`)
   const page = join(packages, 'install.md')
@@ -26,7 +26,7 @@ async function releaseOf(commit: string) {
     run('git', '-C', clone, 'checkout', '--quiet', commit)
     run('npm', '--prefix', clone, 'ci', '--no-audit', '--no-fund', '--loglevel=error')
     run('npm', '--prefix', clone, 'run', '--silent', 'package')
-    // Its last block sends requests at once, and its agent needs two seconds for a new certificate.
+    // Its last block sends requests immediately, but its agent needs two seconds for a new certificate.
     const [installed = ''] = (await readFile(join(clone, 'docs/install.md'), 'utf8')).split(/^## 5/m)
     await cp(join(clone, 'packages'), `${packages}.new`, { recursive: true })
     await writeFile(join(`${packages}.new`, 'install.md'), installed)
@@ -45,12 +45,12 @@ async function requireService(machine: Machine): Promise<void> {
 }
 
 const apt = 'apt-get -qq -y -o Dpkg::Options::=--force-confold'
-// Reinstall, because the same version is there.
+// Reinstall, because the same version is already installed.
 const install = `${apt} install --reinstall ./gatehouse*_amd64.deb`
-/** bash does not end at a command that fails to fail with `!`. */
+/** `set -e` does not stop bash at a failing `!` command. */
 const not = 'not() { if "$@"; then echo "succeeded: $*"; exit 1; fi; }'
 const everyUnit = 'gatehouse.service gatehouse-nats.service gatehouse-edge.service'
-/** 0.2.0 has passwords for NATS. */
+/** 0.2.0 uses passwords for NATS. */
 const ofNats = values.from
   ? ['/etc/gatehouse-nats/authorization.conf', '/etc/gatehouse-nats/nats.env', '/etc/gatehouse-edge/nats-password']
   : ['/etc/gatehouse-nats/operator.conf', '/etc/gatehouse-edge/joined.env', '/var/lib/gatehouse-edge/nats.creds']

@@ -1,4 +1,4 @@
-// For drills: what the units promise beside coming back.
+// For drills: what the units promise besides coming back after a fault.
 import { type Machine, timed } from './debian_machine.ts'
 import { inService } from './machine_service.ts'
 

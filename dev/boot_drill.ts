@@ -16,7 +16,7 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
   },
 })
-/** How long a part is missing, slow or frozen. Longer than systemd tries by default, five times in ten seconds. */
+/** How long a part is missing, slow or frozen. Longer than systemd's default of five attempts in ten seconds. */
 const faultSeconds = 15
 
 const units = {
@@ -31,9 +31,12 @@ const pairs = parts.flatMap((one, index) => parts.slice(index + 1).map((other): 
 const rows: Part[][] = [...parts.map((part) => [part]), ...pairs]
 
 type Outcome = {
-  /** When the fault was over, or began if it ends by itself. */
+  /** When the fault ended, or when it began if it ends by itself. */
   began: number
-  /** To call when all is in service again. Resolves to the requests that failed at the edge, which served meanwhile, or ''. */
+  /**
+   * Call it when everything is in service again. Resolves to the requests that failed at the edge, which served
+   * meanwhile, or ''.
+   */
   settle: () => Promise<string>
 }
 type Fault = (units: string[]) => Promise<Outcome>
@@ -57,13 +60,13 @@ const under =
     await machine.sh(fault(names))
     const settle = async () => {
       const failed = await stopTraffic()
-      // A node that is at fault itself cannot answer meanwhile.
+      // A faulty node cannot respond meanwhile.
       return names.includes(units.node) ? '' : failed
     }
     return { began, settle }
   }
 
-/** All processes of a unit: an agent that is killed alone leaves HAProxy to the next one. */
+/** All processes of a unit. An agent that is killed alone leaves HAProxy to the next one. */
 const processesOf: Record<string, string> = {
   [units.PostgreSQL]: 'pgrep -u postgres',
   [units.NATS]: 'pgrep -u gatehouse-nats',
@@ -71,14 +74,17 @@ const processesOf: Record<string, string> = {
   [units.node]: 'pgrep -u gatehouse-edge',
 }
 const signal = (name: string, unit: string): string => `kill -${name} $(${processesOf[unit]})`
-/** Spares PostgreSQL's first process, which Debian does not restart; it recovers from the loss of the others as from a crash. */
+/**
+ * Spares PostgreSQL's first process, which Debian does not restart; it recovers from the loss of the others as from a
+ * crash.
+ */
 const kill = (unit: string): string =>
   unit === units.PostgreSQL
     ? 'pkill --signal=KILL --parent "$(head -1 /run/postgresql/15-main.pid)"'
     : signal('KILL', unit)
 
 const faults: Record<string, Fault> = {
-  /** As on a machine of its own that starts later. */
+  /** As on a separate machine that boots later. */
   async 'down at boot'(names) {
     await machine.sh(`systemctl mask --quiet ${names.join(' ')}`)
     await reboot()
@@ -105,7 +111,7 @@ const faults: Record<string, Fault> = {
   ),
 }
 
-/** Resolves to the cell of the table, and whether all was well. */
+/** Resolves to the table's cell, and whether everything was well. */
 async function cause(what: string, fault: Fault, row: Part[]): Promise<{ cell: string; isWell: boolean }> {
   const { began, settle } = await fault(row.map((part) => units[part]))
   const why = await inService(machine)

@@ -1,5 +1,5 @@
-// `npm run build`: the program in dist/, and the dashboard in dashboard/dist. `--checked` leaves out the check of types, for
-// `npm run check`, which has done it.
+// `npm run build`: the program in dist/, and the dashboard in dashboard/dist. `--checked` skips the type check, which
+// `npm run check` has already done.
 import { spawnSync } from 'node:child_process'
 import { copyFile, mkdir, rm } from 'node:fs/promises'
 import { luaFiles, terraformProtocolFiles } from '../src/kernel/package_files.ts'
@@ -20,7 +20,7 @@ if (!process.argv.includes('--checked')) {
 }
 await rm(new URL('dist', root), { recursive: true, force: true })
 
-// Of Swagger UI only what the page loads.
+// Only the files of Swagger UI that the page loads.
 await mkdir(new URL('dist/reference', root), { recursive: true })
 for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'LICENSE'])
   await copyFile(new URL(`node_modules/swagger-ui-dist/${file}`, root), new URL(`dist/reference/${file}`, root))
@@ -31,6 +31,6 @@ for (const name of terraformProtocolFiles)
 await buildDocs('dist/docs')
 await buildDashboard()
 await copyDashboard(new URL('dashboard/dist', root).pathname, new URL('dist/dashboard', root).pathname)
-// Last, so that a program in dist means that the build is complete.
+// Last, because a program in dist/ means that the build is complete.
 await bundle('dist')
 for (const line of sizesOf({ program: 'dist', dashboard: 'dashboard/dist' })) console.log(line)

@@ -1,6 +1,6 @@
-// The program and the packages it uses, in a few files: loading the 1,500 modules one by one is most of what a start costs
-// (docs/adr/0063). Names and layout of the code stay readable, so that a stack trace can be followed without a map. Vite is
-// a package of the dashboard's, and bundles both.
+// Bundles the program and its packages into a few files: loading 1,500 modules one by one takes most of a start
+// (docs/adr/0063). Names and layout of the code stay readable, so that stack traces need no source map. Vite, a
+// dependency of the dashboard, bundles both.
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { build, type Plugin, type Rolldown } from 'vite'
@@ -13,9 +13,9 @@ import { isStale } from './stale.ts'
 const root = new URL('..', import.meta.url).pathname
 
 /**
- * `import` reads every export of a module of Node's, and Node loads what is behind some of them when they are read: all of
- * `fetch` behind node:http, workers and readline behind node:fs, a comparison of texts behind node:util. This reads only
- * what is named. Packages that call `require` get the module itself.
+ * `import` reads every export of a Node module, and reading some of them loads more code: all of `fetch` for node:http,
+ * workers and readline for node:fs, a text comparison for node:util. This reads only the named exports. Packages that
+ * call `require` get the module itself.
  */
 const onlyNamedExports: Plugin = {
   name: 'only-named-exports',
@@ -29,8 +29,8 @@ const onlyNamedExports: Plugin = {
 }
 
 /**
- * What every start loads, and what every call of the API by the command line loads in addition: one file each, because a file
- * takes a millisecond. Services do without the second.
+ * The modules that every start loads, and those that the command line also loads for every API call: one file each,
+ * because a file takes a millisecond. Services do not load the second file.
  */
 const wholes = {
   program: ['program'],
@@ -57,7 +57,7 @@ function inWholes() {
   return { plugin, groups }
 }
 
-/** Into a folder directly below the package's root; see src/kernel/package_files.ts. */
+/** Writes into a folder directly below the package's root; see src/kernel/package_files.ts. */
 export async function bundle(folder: string): Promise<void> {
   const { plugin, groups } = inWholes()
   const built = await build({
@@ -65,7 +65,7 @@ export async function bundle(folder: string): Promise<void> {
     configFile: false,
     logLevel: 'error',
     plugins: [onlyNamedExports, plugin],
-    // pg would use compiled code of this name, which we do not install.
+    // pg would use native code of this name, which is not installed.
     ssr: { noExternal: true, external: ['pg-native'] },
     build: {
       ssr: 'src/main.ts',
@@ -90,7 +90,7 @@ export async function bundle(folder: string): Promise<void> {
   await writeFile(join(root, folder, 'THIRD_PARTY_LICENSES'), await licensesOf(modules))
 }
 
-/** The licenses of the packages in the bundle ask for their text to go with every copy. */
+/** The licenses of the bundled packages require their text in every copy. */
 async function licensesOf(modules: string[]): Promise<string> {
   const packages = new Set(modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []))
   const texts = await Promise.all(
@@ -136,8 +136,8 @@ async function bundlePackages(folder: string): Promise<void> {
 const testFolder = '.program'
 
 /**
- * For tests and drills, which start the program some hundred times: the bundle of the sources as they are now, beside links
- * to the files that `npm run build` would copy, and the packages that test files load. Resolves to the file to run.
+ * For tests and drills, which start the program some hundred times: a bundle of the current sources, with links to the
+ * files that `npm run build` would copy, and the packages that test files load. Resolves to the file to run.
  */
 export async function ensureTestProgram(): Promise<string> {
   const main = join(root, testFolder, 'main.js')

@@ -1,6 +1,6 @@
 /**
- * Packages of dozens or hundreds of small modules, and the file of each in the bundle for tests. Loading the modules one by
- * one took a large part of the start of every test file.
+ * Packages of dozens or hundreds of small modules, with the file of each in the tests' bundle. Loading the modules one
+ * by one took a large part of every test file's start.
  */
 export const bundledPackages = new Map([
   ['typebox', 'typebox.js'],

@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 type Step = [what: string, command: string, ...args: string[]]
 
 const root = new URL('..', import.meta.url).pathname
-/** What only reads, side by side: their output comes when each has ended. */
+/** Read-only checks, run in parallel: each prints its output when it has ended. */
 const readers: Step[] = [
   ['format and lint', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'],
   ['spelling', 'cspell', '--no-progress', '--no-summary', '--no-color', '--show-suggestions'],

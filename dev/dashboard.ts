@@ -15,7 +15,7 @@ const sources = [
 ]
 
 async function run(script: string, ...args: string[]): Promise<void> {
-  // Standard output belongs to the caller: with --json it is a single line.
+  // Standard output belongs to the caller, for which --json makes it a single line.
   const child = spawn(process.execPath, [`${root}${script}`, ...args], {
     cwd: `${root}dashboard`,
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -24,10 +24,10 @@ async function run(script: string, ...args: string[]): Promise<void> {
   if (code !== 0) throw new Error(`${script} ended with ${code}`)
 }
 
-/** The types of openapi.json, which the program is checked with too. */
+/** Types generated from openapi.json, which the type check of the program needs too. */
 export const generateClient = (): Promise<void> => run('dashboard/generate_client.ts')
 
-/** Generates them unless they are newer than what they are made from. */
+/** Generates them unless they are newer than their sources. */
 export async function ensureClient(): Promise<void> {
   const made = 'clients/typescript/src/generated/keyed_posts.ts'
   if (await isStale(made, ['openapi.json', 'dashboard/generate_client.ts'])) await generateClient()
@@ -38,7 +38,7 @@ export async function buildDashboard(): Promise<void> {
   await run('node_modules/vite/bin/vite.js', 'build', '--logLevel', 'error')
 }
 
-/** Builds it unless nothing has changed since it was built. */
+/** Builds the dashboard unless nothing has changed since the last build. */
 export async function ensureDashboard(): Promise<void> {
   if (await isStale(built, sources, ['dashboard/src/generated/**'])) await buildDashboard()
 }

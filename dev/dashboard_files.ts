@@ -1,4 +1,5 @@
-// Copies the built dashboard to where `gatehouse serve` looks for it, with a compressed twin of every file that gains by it.
+// Copies the built dashboard to the folder from which `gatehouse serve` serves it, with a compressed twin of every file
+// that benefits.
 import { cp, glob, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -6,7 +7,7 @@ import { brotliCompress, gzip } from 'node:zlib'
 
 const compressible = /\.(?:html|js|css|svg|txt)$/
 
-/** Resolves to how many files there are; 0 when the dashboard is not built. */
+/** Resolves to the number of files; 0 if the dashboard is not built. */
 export async function copyDashboard(from: string, to: string): Promise<number> {
   if (!(await stat(join(from, 'index.html')).catch(() => undefined))) return 0
   await cp(from, to, { recursive: true })

@@ -12,7 +12,10 @@ import { setTimeout } from 'node:timers/promises'
 import { commandsOf } from './page_blocks.ts'
 
 const root = new URL('..', import.meta.url).pathname
-/** A network of a few machines, by process, so that drills do not meet. They reach the Debian archive through us. */
+/**
+ * A network of a few machines for each process, so that drills do not interfere. The machines reach the Debian archive
+ * through this process.
+ */
 const subnet = `10.213.${(process.pid >> 5) & 255}`
 const addressOf = (index: number) => `${subnet}.${(process.pid & 31) * 8 + 1 + index}`
 const network = { bridge: `gh${process.pid}`, host: addressOf(0), port: 3142 }
@@ -46,7 +49,6 @@ export async function timed<Result>(what: string, work: () => Result | Promise<R
 
 export const makeOwnPackages = (): string => run('npm', 'run', '--silent', 'package')
 
-/** The archive that this machine uses. */
 function mirror(): string {
   const format = '$(REPO_URI) $(ORIGIN) $(COMPONENT) $(CREATED_BY)'
   const rows = run('apt-get', 'indextargets', '--format', format)
@@ -60,13 +62,13 @@ function mirror(): string {
   return found[0]
 }
 
-/** A clean Debian with systemd. The second one is a copy of the first, which stays in the folder for temporary files. */
+/** A clean Debian with systemd. Later ones are copies of the first, which stays in the folder for temporary files. */
 export async function makeDebian(folder: string, suite = 'bookworm'): Promise<void> {
   const kept = join(tmpdir(), `gatehouse-drill-${suite}`)
   if (!existsSync(kept)) {
     const made = `${kept}.${process.pid}`
     await bootstrapDebian(made, suite)
-    // Two drills may have made one each.
+    // Two drills may have created one each.
     await rename(made, kept).catch(() => rm(made, { recursive: true }))
   }
   await mkdir(folder, { recursive: true })
@@ -76,7 +78,7 @@ export async function makeDebian(folder: string, suite = 'bookworm'): Promise<vo
 async function bootstrapDebian(folder: string, suite: string): Promise<void> {
   run('debootstrap', '--variant=minbase', suite, folder, mirror())
   await copyFile('/etc/resolv.conf', join(folder, 'etc/resolv.conf'))
-  // Where this machine accepts an archive that is a copy of an earlier day, so must the other.
+  // If the host accepts an archive that mirrors an earlier day, its machines must too.
   const accepts = run('apt-config', 'dump')
     .split('\n')
     .filter((line) => line.includes('Check-Valid-Until'))
@@ -94,18 +96,18 @@ export async function copyPackages(from: string, machineFolder: string): Promise
 export type Machine = {
   /** In the network of this process. */
   address: string
-  /** Runs a script in a bash of its own, which ends at the first command that fails. */
+  /** Runs a script in its own bash, which ends at the first command that fails. */
   attempt: (script: string) => Promise<{ code: number; output: string }>
-  /** The same; rejects with the output when it fails. */
+  /** Like `attempt`, but rejects with the output if the script fails. */
   sh: (script: string) => Promise<string>
-  /** Types each block of shell commands of a page, and prints them with what they print and how long each block takes. */
+  /** Types each block of shell commands of a page, and prints the commands, their output and the time of each block. */
   typePage: (page: string) => Promise<string>
   shutDown: () => Promise<void>
-  /** Ends all processes at once, as when the power fails. */
+  /** Kills all processes at once, like a power cut. */
   cutPower: () => Promise<void>
 }
 
-/** `index` tells machines apart that run at the same time, from 1 to 5. */
+/** `index`, from 1 to 5, distinguishes machines that run at the same time. */
 export async function boot(folder: string, index = 1): Promise<Machine> {
   const address = addressOf(index)
   const proxy = `Acquire::http::Proxy "http://${network.host}:${network.port}";\n`
@@ -126,7 +128,7 @@ export async function boot(folder: string, index = 1): Promise<Machine> {
   }
   const shutDown = () => end(nspawn.pid as number, 'SIGTERM')
   try {
-    // systemd-nspawn has another child before the one that becomes the machine's first process.
+    // systemd-nspawn has another child before the machine's first process.
     const leader = await until(async () => {
       const [pid] = (await readFile(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8')).split(' ')
       const asked = pid && spawnSync('nsenter', ['-t', pid, '-a', '--', 'systemctl', 'is-system-running'])
@@ -145,8 +147,8 @@ export async function boot(folder: string, index = 1): Promise<Machine> {
 }
 
 /**
- * A machine has its own, because the systemd of each makes groups of the same names below the one that it starts in, and would
- * delete those of another machine when its own unit ends.
+ * Each machine has its own unit: its systemd creates groups of the same names below the one in which it starts, and
+ * would delete those of another machine when its own unit ends.
  */
 const controlGroups = (name: string): string[] =>
   (existsSync('/sys/fs/cgroup/systemd') ? ['systemd', 'unified'] : ['.'])
@@ -187,7 +189,7 @@ function shellsIn(shell: string[]): Pick<Machine, 'attempt' | 'sh' | 'typePage'>
     const typed = blocks.flatMap((block) => [`cat <<'${mark}'\n${block}${mark}`, block, `echo '${mark}'`]).join('\n')
     let [blockBegan, said] = [Date.now(), '']
     const code = await follow(typed, (line) => {
-      // What was printed last may have no end of line.
+      // The last output may not end with a newline.
       if (line.endsWith(mark)) {
         if (line !== mark) console.log(`   ${line.slice(0, -mark.length)}`)
         console.log(`── ${((Date.now() - blockBegan) / 1_000).toFixed(1)} s\n`)
@@ -211,7 +213,7 @@ async function until<Value>(look: () => Promise<Value | undefined> | Value | und
   throw new Error('the machine did not start within two minutes')
 }
 
-/** Fetches for apt, which asks for whole URLs, while a machine runs. */
+/** Downloads for apt, which requests whole URLs, while a machine runs. */
 export async function openArchiveProxy() {
   const proxy = createServer((asked, answer) => {
     const fetched = request(asked.url ?? '', { headers: asked.headers }, (got) => {

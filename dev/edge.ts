@@ -17,7 +17,7 @@ export type DevEdge = {
   httpsPort: number
   /** Port of the example TCP edge: the last of the range, so that the others stay free for experiments. */
   tcpPort: number
-  /** Port of the HTTP server that the example route leads to. It answers with the headers it got. */
+  /** Port of the HTTP server behind the example route. It responds with the headers that it received. */
   upstreamPort: number
   stop: () => Promise<void>
 }
@@ -48,11 +48,11 @@ export async function startDevEdge({
       GATEHOUSE_EDGE_STATUS_LISTEN: `127.0.0.1:${statusPort}`,
       // The upstreams of examples and tests are on this machine.
       GATEHOUSE_EDGE_UPSTREAM_ALLOW: '127.0.0.0/8,::1',
-      // There is no balancer here, and Ctrl-C should not take long.
+      // There is no load balancer to wait for, and Ctrl-C should be quick.
       GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '0',
       GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '0',
       GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',
-      // Its log is not shown, but below it is read.
+      // Its log is not shown, but parsed below.
       GATEHOUSE_LOG_LEVEL: 'info',
     },
   })
@@ -89,7 +89,7 @@ export async function startDevEdge({
   }
 }
 
-/** Made through the API, as anyone would make them. */
+/** Created through the API, like any user would. */
 async function makeExamples(
   baseUrl: string,
   token: string,
@@ -132,7 +132,7 @@ async function makeExamples(
   })
 }
 
-/** A certificate that signs itself, with its key, in one PEM file. */
+/** A self-signed certificate with its key, in one PEM file. */
 export function makeCertificate(file: string, name: string, ...more: string[]): void {
   const names = [name, ...more].map((each) => `DNS:${each}`).join()
   const key = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30']

@@ -1,15 +1,15 @@
-// HAProxy and NATS for development and tests: those of `npm run engines` if there, otherwise those on the PATH.
+// HAProxy and NATS for development and tests: those of `npm run engines` if present, otherwise those on the PATH.
 import { spawnSync } from 'node:child_process'
 import { delimiter, join } from 'node:path'
 
 const folder = join(new URL('..', import.meta.url).pathname, '.engines')
 
-/** For this process and all that it starts. Debian keeps servers in /usr/sbin, which is not on everyone's path. */
+/** For this process and its children. Debian installs servers in /usr/sbin, which is not on every PATH. */
 export function putEnginesOnPath(): void {
   process.env.PATH = [folder, process.env.PATH, '/usr/sbin'].join(delimiter)
 }
 
-/** Undefined when everything is there; otherwise what is missing and how to get it. */
+/** Undefined if everything is present; otherwise what is missing and how to get it. */
 export function missingEngines(): string | undefined {
   const isAtLeast = (version: string, wanted: number) => {
     const [, major, minor] = /v(?:ersion )?(\d+)\.(\d+)/.exec(version) ?? []
@@ -17,7 +17,7 @@ export function missingEngines(): string | undefined {
   }
   const missing = [
     ...(isAtLeast(printed('haproxy', '-v'), 304) ? [] : ['HAProxy 3.4 or newer']),
-    // Nodes read the bucket with batched direct gets, which 2.11 brought.
+    // Nodes read the bucket with batched direct gets, which need 2.11.
     ...(isAtLeast(printed('nats-server', '--version'), 211) ? [] : ['nats-server 2.11 or newer']),
   ]
   return missing.length === 0

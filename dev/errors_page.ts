@@ -1,4 +1,4 @@
-// docs/reference/errors.md: every code of the API from its catalog, and every code of an edge from its answers.
+// docs/reference/errors.md: every API code from the catalog, and every code of an edge from its answers.
 import { answers } from '../src/agent/haproxy/config/answers.ts'
 import { statuses } from '../src/http/statuses.ts'
 import { type ErrorCode, errorCatalog } from '../src/kernel/errors.ts'
@@ -10,7 +10,7 @@ const ofApi: Entry[] = (Object.keys(errorCatalog) as ErrorCode[]).map((code) => 
   return { code, status: statuses[code], text: `${cause}\n\n**What to do:** ${hint}` }
 })
 
-/** An edge says why in one sentence, without a hint: its readers are the clients of a tenant. */
+/** An edge gives the reason in one sentence, without a hint: its readers are a tenant's clients. */
 const ofEdges: Entry[] = Object.values(answers).flatMap((answer) => {
   const [, body = '{}'] = /string '(\{.*\})'/.exec(answer) ?? []
   const { error_code: code, status_code: status, msg } = JSON.parse(body)

@@ -1,4 +1,4 @@
-// The parts of docs/ that are made from the code: what is between `<!-- name -->` and `<!-- end of name -->` in a page.
+// The generated parts of docs/: the text between `<!-- name -->` and `<!-- end of name -->` in a page.
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { exits } from '../src/cli/exits.ts'
@@ -65,7 +65,7 @@ type FieldSchema = {
   enum?: unknown[]
 }
 
-/** A section of a state file is a heading, its fields are rows; those of a group are named with a dot. */
+/** A section of a state file becomes a heading, and its fields become rows. Nested fields are named with a dot. */
 function stateFileFields(): string {
   const { properties = {} } = stateSchema() as FieldSchema
   return Object.entries(properties)
@@ -115,7 +115,7 @@ const deployed = (file: string): [string, () => Promise<string>] => [
   async () => (await example(file)).replace(/^```\n/, '```text\n'),
 ]
 
-/** By page: the name of each part, and its text. */
+/** The generated parts by page: each with its name and text. */
 const parts: Record<string, Record<string, () => string | Promise<string>>> = {
   'docs/reference/roles-and-scopes.md': { operations: operationsTable },
   'docs/reference/settings.md': {
@@ -161,7 +161,6 @@ const parts: Record<string, Record<string, () => string | Promise<string>>> = {
   ),
 }
 
-/** Every page with its parts as the code has them now. */
 export async function generatedDocs(): Promise<Record<string, string>> {
   const made: Record<string, string> = {}
   for (const [file, named] of Object.entries(parts)) {

@@ -1,9 +1,12 @@
-// The container images of deploy/Dockerfile, made with buildah, which needs no daemon.
+// Builds the container images of deploy/Dockerfile with buildah, which needs no daemon.
 import { execFileSync } from 'node:child_process'
 import { version } from '../src/config/version.ts'
 
 const root = new URL('..', import.meta.url).pathname
-/** Slower than their alternatives, but they work in containers and on every file system. Your own settings win. */
+/**
+ * Slower than their alternatives, but they work in containers and on every file system. Your own settings take
+ * precedence.
+ */
 const environment = { STORAGE_DRIVER: 'vfs', BUILDAH_ISOLATION: 'chroot', ...process.env }
 
 export const images = [

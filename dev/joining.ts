@@ -1,5 +1,5 @@
-// NATS in operator mode for `npm run dev -- --edge`, so that its node joins as any other does. In this process rather than
-// with the commands for it, each of which would take as long to start as all of this.
+// NATS in operator mode for `npm run dev -- --edge`, so that its node joins like any other. Runs in this process,
+// because each of the commands for it would take as long to start as all of this.
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ export async function startJoiningNats() {
   const nats = await startNats({ authorization })
   return {
     controlPlane: { GATEHOUSE_NATS_URL: nats.url, GATEHOUSE_SECRETS_KEY_FILE: secretsKeyFile },
-    /** Once the database has its tables. Resolves to a token with which the node can join. */
+    /** Call it once the database has its tables. Resolves to a token with which the node can join. */
     async invite(databaseUrl: string, node: string): Promise<string> {
       const box = openSecretsBox({ GATEHOUSE_SECRETS_KEY_FILE: secretsKeyFile } as Config)
       if (!box) throw new Error(`${secretsKeyFile} has no key`)

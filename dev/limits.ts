@@ -1,4 +1,5 @@
-// The fixed limits of the API and of edges, from the constants that enforce them, for docs/reference/limits-and-retention.md.
+// The fixed limits of the API and of edges, from the constants that enforce them, for
+// docs/reference/limits-and-retention.md.
 
 import { quotaSettings } from '../src/config/quotas.ts'
 import { maxJsonBytes } from '../src/http/input/body.ts'

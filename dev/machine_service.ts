@@ -1,4 +1,4 @@
-// For drills: the installation that docs/guides/install-debian.md leaves on a machine, asked whether it works.
+// For drills: checks whether the installation of docs/guides/install-debian.md works on a machine.
 import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -21,13 +21,13 @@ const limitSeconds = 180
 const atApi = `curl -s --max-time 10 -H "Authorization: Bearer $(cat /etc/gatehouse/admin-token)" -H 'Service-Version: 2'`
 const atEdge = `curl -s --max-time 5 -o /dev/null -w '%{http_code}' --cacert app.example.crt --connect-to app.example:443:127.0.0.1:443`
 
-/** What is installed: a folder with packages, and the page that is typed. */
+/** What to install: a folder with packages, and the page to type. */
 type Release = { packages: string; page: string }
 const ownRelease: Release = { packages: join(root, 'packages'), page: join(root, 'docs/guides/install-debian.md') }
 
 /**
- * For a drill: makes the packages, unless they are `built`, and an installation of these or of those in `release`. One in a
- * folder that is given is made once and kept; any other is removed at the end.
+ * For a drill: builds the packages, unless they are `built`, and installs these or those in `release`. A machine in a
+ * given folder is made once and kept; any other is removed at the end.
  */
 export async function withInstallation(
   { built, machine: given }: { built?: boolean | undefined; machine?: string | undefined },
@@ -44,7 +44,7 @@ export async function withInstallation(
   }
 }
 
-/** A new machine, with the packages and what the page does. It is shut down at the end. */
+/** A new machine with the packages installed by the page. It is shut down at the end. */
 async function installByPage(folder: string, { packages, page }: Release): Promise<void> {
   await timed('a clean Debian 12 (debootstrap, systemd)', () => makeDebian(folder))
   await copyPackages(packages, folder)
@@ -60,21 +60,24 @@ async function installByPage(folder: string, { packages, page }: Release): Promi
   }
 }
 
-/** Keeps the id of the page's policy where the other scripts find it. */
+/** Stores the id of the page's policy for the other scripts. */
 async function prepareService(machine: Machine): Promise<void> {
   await machine.sh(
     `${atApi} http://127.0.0.1:8080/ip_policies | grep -o '"id":"ipp_[^"]*"' | head -1 | cut -d'"' -f4 >policy-id; grep -q ipp_ policy-id`,
   )
   await machine.sh('apt-get install -y -qq procps')
-  // Nothing outside waits for this node to be taken out of a load balancer.
+  // No load balancer has to take this node out of service.
   await machine.sh(
     'echo GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS=0 >>/etc/gatehouse-edge/edge.env; systemctl restart gatehouse-edge.service',
   )
 }
 
-/** Denies an address through the API, and asks the edge from it and from another. Resolves to what is wrong after three minutes. */
+/**
+ * Denies an address through the API, and queries the edge from it and from another. After three minutes, resolves to
+ * what is wrong.
+ */
 export async function inService(machine: Machine): Promise<string | undefined> {
-  // One that no earlier change has denied, also not on a machine that was kept.
+  // An address that no earlier change has denied, even on a kept machine.
   const denied = `127.${[64, 256, 256].map((most) => randomInt(1, most)).join('.')}`
   const { code, output } = await machine.attempt(`
     printf '{"ip_policy_id":"%s","action":"deny","cidr":"%s"}' "$(cat policy-id)" ${denied} >rule.json
@@ -96,7 +99,10 @@ export async function inService(machine: Machine): Promise<string | undefined> {
   return code === 0 ? undefined : output
 }
 
-/** Requests through the edge, one after the other. Resolves to a way to end them, which resolves to what failed, or ''. */
+/**
+ * Sends requests through the edge, one at a time. Resolves to a function that ends them, which resolves to the failures,
+ * or ''.
+ */
 export async function startTraffic(machine: Machine): Promise<() => Promise<string>> {
   await machine.sh('rm -f /run/traffic /run/stop-traffic')
   const traffic = machine.attempt(`

@@ -1,4 +1,4 @@
-// `npm run dev`: a whole installation on this machine. Everything that it starts ends with it.
+// `npm run dev`: a complete installation on this machine. Everything that it starts ends with it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -15,8 +15,8 @@ import { startPostgres } from './postgres.ts'
 import { endWithUs } from './run_on_exit.ts'
 import { newSuppliedDatabase, suppliedUrl } from './supplied_postgres.ts'
 
-// Our parent may be killed without notice; a new parent process is the only sign. package.json
-// says `exec` because some shells would otherwise stay between npm and us, and outlive it.
+// The parent may be killed without notice; a new parent process is the only sign. package.json says `exec`, because some
+// shells would otherwise stay between npm and this process, and outlive it.
 const parent = process.ppid
 const { values: options } = parseArgs({
   options: {
@@ -37,11 +37,11 @@ if (missing && options.edge) {
   console.error(`npm run dev: ${missing}`)
   process.exit(1)
 }
-// A demonstration without them has no traffic, but all else.
+// Without them, a demonstration has no traffic, but everything else.
 const hasEdge = options.edge || (options.demo && !missing)
 const command = new URL('../src/main.ts', import.meta.url).pathname
 
-// Only the first time, in parallel with the start of PostgreSQL.
+// Built only the first time, in parallel with the start of PostgreSQL.
 const [postgres] = await Promise.all([
   suppliedUrl ? newSuppliedDatabase(suppliedUrl) : startPostgres(),
   ensureDashboard(),
@@ -86,7 +86,7 @@ while (accounts.length < Number(options.accounts)) {
   const another = JSON.parse(await run('bootstrap', '--account', `dev-${accounts.length + 1}`))
   accounts.push({ account_id: another.account_id, token: another.token })
 }
-// The line that we wait for has the level info. With a quieter one, only what was asked for is shown.
+// The awaited line has the level info. At a quieter level, only the requested lines are shown.
 const { GATEHOUSE_LOG_LEVEL: wantedLevel = 'info' } = process.env
 const quieterLevels = { warn: ['warn', 'error', 'fatal'], error: ['error', 'fatal'], fatal: ['fatal'], silent: [] }
 const shownLevels: readonly string[] | undefined = Reflect.get(quieterLevels, wantedLevel)
@@ -128,7 +128,8 @@ const isListening = await new Promise<boolean>((resolve) => {
   lines.on('line', (line) => JSON.parse(line).msg === 'listening' && resolve(true))
   lines.once('close', () => resolve(false))
 })
-// It has said why, on standard error: a port that is taken, for one. The program on that port must not get the token.
+// The service has printed the reason to standard error, for example a port in use. The program on that port must not get
+// the token.
 if (!isListening) await new Promise(() => {})
 const base_url = environment.GATEHOUSE_PUBLIC_URL
 if (joinToken)
@@ -159,7 +160,7 @@ The dashboard is at ${base_url}/dashboard/: sign in with the token below.
       missing ? `Without traffic: ${missing}` : 'Visitors of the shop are on their way. Look at Overview and Traffic.',
     )
 }
-// Ctrl-C ends PostgreSQL at the same moment, about which the service then complains.
+// Ctrl-C also ends PostgreSQL, about which the service then complains.
 lines.on('line', (line) => options.json || ending || !isShown(line) || console.log(line))
 
 function edgeHelp({ httpsPort, tcpPort: port }: DevEdge): string {

@@ -1,4 +1,5 @@
-// A real NATS with JetStream for development and tests: its own folder and port, the permissions of deploy/, gone when we are.
+// A real NATS with JetStream for development and tests: its own folder and port, the permissions of deploy/, and the
+// lifetime of this process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
@@ -12,13 +13,13 @@ export type LocalNats = {
   url: string
   port: number
   pid: number
-  /** As the control plane and as the edge node edge-1. */
+  /** Settings with which the control plane and the edge node edge-1 connect. */
   controlPlane: Record<string, string>
   edge: Record<string, string>
   stop: (signal?: NodeJS.Signals) => Promise<void>
-  /** Copies what it has on disk, for `restart`. */
+  /** Copies its data folder, for `restart`. */
   copy: () => Promise<void>
-  /** The same server again, with what it had on disk, or without, or with what was copied. */
+  /** Restarts the server with its data, without it, or with the copied data. */
   restart: (options?: { empty?: boolean; toCopy?: boolean }) => Promise<void>
 }
 
@@ -29,8 +30,8 @@ const passwords = {
 }
 
 /**
- * Three or more servers that elect leaders. Clients learn about all of them when they connect. `authorization` is the file
- * for each server; that of this version when not given.
+ * Three or more servers that elect leaders. Clients learn about all of them when they connect. `authorization` is the
+ * file for each server; that of this version by default.
  */
 export async function startNatsCluster(
   size: number,
@@ -71,13 +72,13 @@ export async function startNats(
     cluster?: { name: string; port: number; routes: number[] }
     name?: string
     tls?: { certFile: string; keyFile: string }
-    /** Who may do what; those of this version when not given. */
+    /** The permissions; those of this version by default. */
     authorization?: string
-    /** The largest message, in bytes; the server's default when not given. */
+    /** The maximum message size in bytes; the server's default if unset. */
     maxPayload?: number
     /** A leaf server has none. */
     hasJetStream?: boolean
-    /** For a server whose address is known before it starts. */
+    /** For a server whose address must be known before it starts. */
     port?: number
   } = {},
 ): Promise<LocalNats> {
@@ -86,7 +87,7 @@ export async function startNats(
   const port = options.port ?? (await freePort())
   const ours = new URL('../deploy/nats/authorization.conf', import.meta.url).pathname
   const { cluster, name = 'gatehouse-nats', tls, authorization = ours, maxPayload, hasJetStream = true } = options
-  // nats-server reads an included file relative to the one that includes it.
+  // nats-server resolves an included file relative to the including one.
   const config = [
     `server_name: ${name}`,
     `listen: "127.0.0.1:${port}"`,

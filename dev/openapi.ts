@@ -1,6 +1,6 @@
-// Writes what is made from the code: openapi.json from the routes, docs/reference/errors.md from the catalog, and the
-// parts of other pages that dev/generated_docs.ts names.
-// With --check it writes nothing and fails when a committed file is out of date.
+// Writes generated files: openapi.json from the routes, docs/reference/errors.md from the catalog, and the parts of
+// other pages that dev/generated_docs.ts names. With --check it writes nothing, and fails if a committed file is out of
+// date.
 import { readFile, writeFile } from 'node:fs/promises'
 import { version } from '../src/config/version.ts'
 import { openApiDocument } from '../src/http/openapi/document.ts'
@@ -17,7 +17,7 @@ function onOneLine(value: unknown): string {
   return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`
 }
 
-/** A value that fits on a line gets one, as a person would write it: most of the document is short references. */
+/** Puts a value on one line if it fits, as a person would: most of the document is short references. */
 function onLines(value: unknown, indent = '', keyLength = 0): string {
   const line = onOneLine(value)
   if (typeof value !== 'object' || value === null || indent.length + keyLength + line.length <= lineWidth) return line
@@ -29,7 +29,7 @@ function onLines(value: unknown, indent = '', keyLength = 0): string {
   const [open, close] = Array.isArray(value) ? '[]' : '{}'
   return `${open}\n${lines.join(',\n')}\n${indent}${close}`
 }
-/** Through JSON once, which leaves out what is undefined. */
+/** The round trip through JSON omits undefined values. */
 const toJson = (value: unknown): string => `${onLines(JSON.parse(JSON.stringify(value)))}\n`
 
 const made = {

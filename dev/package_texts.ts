@@ -1,13 +1,13 @@
-// Files of the packages that are made from what the program knows of itself.
+// Package files that are generated from the program.
 import type { Setting } from '../src/config/setting.ts'
 import { version } from '../src/config/version.ts'
 
 const program = (name: string): string => `/usr/lib/${name}/bin/node /usr/lib/${name}/dist/main.js`
 
-/** `gatehouse` on the PATH, with the Node that came along. */
+/** `gatehouse` on the PATH, with the packaged Node. */
 export const wrapper = (): string => `#!/bin/sh\nexec ${program('gatehouse')} "$@"\n`
 
-/** `gatehouse-edge` is `gatehouse edge`, and all that a machine without the package `gatehouse` has. */
+/** `gatehouse-edge` is `gatehouse edge`, and the only command on a machine without the package `gatehouse`. */
 export const edgeWrapper = (): string => `#!/bin/sh
 run='${program('gatehouse-edge')}'
 case "\${1-}" in
@@ -24,10 +24,9 @@ export function sampleEnvironment(known: Record<string, Setting<unknown>>, witho
   return `# Settings as systemd reads them (systemd.exec(5), EnvironmentFile=). After a change: systemctl restart the service.\n\n${lines.join('\n')}`
 }
 
-/** The help, as a page for man(1). */
 export function manPage(name: string, help: string, sourceDate: string): string {
   const day = new Date(Number(sourceDate) * 1_000).toISOString().slice(0, 10)
-  // A line that begins with a dot or a quote would be a request, and a backslash an escape.
+  // A leading dot or quote would start a request, and a backslash an escape.
   const text = help.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll(/^[.']/gm, '\\&$&')
   return [
     `.TH ${name.toUpperCase()} 1 "${day}" "Gatehouse ${version}"`,

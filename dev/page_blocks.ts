@@ -4,7 +4,7 @@ export type PageBlock = { language: string; text: string /** The line before, if
 
 const fence = /(?:^ *<!-- ([^\n]*?) -->\n)?^( *)```(\w*)\n(.*?)^\2```$/gms
 
-/** Including those in lists, without their indent. */
+/** Includes blocks in lists, without their indent. */
 export const blocksOf = (page: string): PageBlock[] =>
   [...page.matchAll(fence)].map(([, comment = '', indent = '', language = '', text = '']) => ({
     language,

@@ -1,4 +1,4 @@
-// What a kubelet does with the containers of a pod, as far as our manifests ask for it.
+// Runs the containers of a pod like a kubelet, as far as our manifests need it.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import { buildah } from './images.ts'
 // biome-ignore lint/suspicious/noExplicitAny: objects of Kubernetes, of which we read a few fields.
 type Any = any
 
-/** For images that set no PATH. */
+/** For images without a PATH. */
 const usualPath = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** $(NAME) stands for a variable of the container. */
@@ -18,7 +18,7 @@ const expanded = (text: string, values: Record<string, string>): string =>
 
 export type Pods = ReturnType<typeof createPods>
 
-/** `folder` keeps volumes and the files that containers share. `hosts` are the names that a cluster's DNS would know. */
+/** `folder` keeps volumes and shared files. `hosts` are the names that a cluster's DNS would resolve. */
 export function createPods(manifest: string, folder: string, hosts: Record<string, string>) {
   const objects: Any[] = parseAllDocuments(manifest).map((document) => document.toJS())
   const find = (kind: string, name: string): Any =>
@@ -64,7 +64,7 @@ export function createPods(manifest: string, folder: string, hosts: Record<strin
     return environment
   }
 
-  /** As root in the pod, before any right is given up: what the container's runtime does. */
+  /** Runs as root in the pod before privileges are dropped, like the container runtime. */
   async function start(pod: Any, container: Any): Promise<ChildProcess> {
     const image = container.image.includes('/') ? container.image : `localhost/${container.image}`
     const config: Any = JSON.parse(buildah('inspect', '--type', 'image', image)).OCIv1.config
@@ -107,7 +107,7 @@ export function createPods(manifest: string, folder: string, hosts: Record<strin
     ]
     const values = environmentOf(container)
     const environment = Object.entries(values).map(([name, value]) => `${name}=${value}`)
-    // A command without arguments takes none from the image.
+    // A command without arguments does not use those of the image.
     const ofImage = container.command ? [] : (config.Cmd ?? [])
     const given = [...(container.command ?? config.Entrypoint ?? []), ...(container.args ?? ofImage)]
     const command = given.map((word: string) => expanded(word, values))
@@ -125,7 +125,7 @@ export function createPods(manifest: string, folder: string, hosts: Record<strin
     find,
     add: (object: Any) => objects.push(object),
     start,
-    /** Runs a container to its end, like a job or an init container. Resolves to its output. */
+    /** Runs a container until it exits, like a job or an init container. Resolves to its output. */
     async complete(pod: Any, container: Any): Promise<string> {
       const child = await start(pod, container)
       let output = ''

@@ -16,7 +16,7 @@ import { inPods } from './pods_scenario.ts'
 const root = new URL('..', import.meta.url).pathname
 const { values } = parseArgs({ options: { images: { type: 'boolean' }, inside: { type: 'string' } } })
 
-/** An image that the Dockerfile begins with or the manifests name, from Debian and our engines: there is no registry here. */
+/** A base image of the Dockerfile or the manifests, made from Debian and our engines, because there is no registry. */
 async function makeBase(
   image: string,
   fill: (folder: string) => Promise<Record<string, string>>,
@@ -40,14 +40,14 @@ async function addNode(folder: string): Promise<Record<string, string>> {
   const npm = join(run('npm', 'root', '--global').trim(), 'npm')
   await cp(npm, join(folder, 'usr/local/lib/node_modules/npm'), { recursive: true })
   run('ln', '-s', '../lib/node_modules/npm/bin/npm-cli.js', join(folder, 'usr/local/bin/npm'))
-  // For machines whose registry has a certificate of their own authority.
+  // For machines whose registry certificate has its own authority.
   const authority = process.env.NODE_EXTRA_CA_CERTS
   if (!authority) return {}
   await cp(authority, join(folder, 'usr/local/share/authority.pem'))
   return { NODE_EXTRA_CA_CERTS: '/usr/local/share/authority.pem' }
 }
 
-/** HAProxy has the folder of its libraries written into it, so it is under that path in the image, too. */
+/** HAProxy has its library folder compiled in, so the image uses the same path. */
 async function addHaproxy(folder: string): Promise<Record<string, string>> {
   const engines = join(root, '.engines')
   const [, installedIn = engines] =
@@ -74,7 +74,7 @@ async function buildImages(): Promise<void> {
       await timed(`image ${each.image}`, () => buildImage(each, '--pull=never', '--volume', `${cache}:/root/.npm`))
 }
 
-/** Runs this file again with a network, mounts and processes of its own, which all end with it. */
+/** Runs this file again with its own network, mounts and processes, which all end with it. */
 async function enter(): Promise<number> {
   const secrets = join(root, 'deploy/kubernetes/components/one-machine/secrets')
   const overlay = await mkdtemp(join(tmpdir(), 'gatehouse-pods-'))

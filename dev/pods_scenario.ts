@@ -24,7 +24,7 @@ const hosts = {
   'kubernetes.default.svc': local,
 }
 
-/** A probe of the manifest, as the kubelet asks it: until it has succeeded once. */
+/** Runs a probe of the manifest, like the kubelet, until it has succeeded once. */
 async function becomes(probe: Any, ports: Any[], child: ChildProcess, said: () => string): Promise<void> {
   const { httpGet, tcpSocket } = probe
   const { port, host = local, path = '' } = httpGet ?? tcpSocket
@@ -32,7 +32,7 @@ async function becomes(probe: Any, ports: Any[], child: ChildProcess, said: () =
   for (let attempt = 0; attempt < 240; attempt++) {
     if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}:\n${said()}`)
     const answer = await fetch(`http://${host}:${number}${path}`).catch((error) => error)
-    // A tcpSocket probe only asks whether the port accepts connections.
+    // A tcpSocket probe only checks whether the port accepts connections.
     if (answer.ok || (tcpSocket && answer.cause?.code !== 'ECONNREFUSED')) return
     await setTimeout(250)
   }
@@ -51,7 +51,7 @@ async function startPod(pods: Pods, pod: Any): Promise<ChildProcess> {
   return child
 }
 
-/** Who a process is, as the kernel has it. */
+/** The kernel's view of a process's user. */
 async function identityOf(pid: number): Promise<Record<string, string>> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   const field = (name: string) => new RegExp(`^${name}:\\s+(\\w+)`, 'm').exec(status)?.[1] ?? ''
@@ -72,7 +72,7 @@ export async function inPods(folder: string): Promise<void> {
   const controlPlane = pods.find('Deployment', 'control-plane')
   const running = [await timed('the control plane is ready', () => startPod(pods, controlPlane))]
 
-  // kubectl exec: the same container with another command.
+  // Like kubectl exec: the same container with another command.
   const [container] = controlPlane.spec.template.spec.containers
   const exec = (...args: string[]) => pods.complete(controlPlane, { ...container, args })
   const { token } = JSON.parse(await exec('bootstrap'))
@@ -107,7 +107,9 @@ export async function inPods(folder: string): Promise<void> {
   await postgres.stop()
 }
 
-/** The control of this drill: as the user from the start, the capability is not there, and no port below 1024 can be bound. */
+/**
+ * The control experiment: when started as the user, the process lacks the capability and cannot bind a port below 1024.
+ */
 async function refusesLowPorts(pods: Pods, edge: Any): Promise<void> {
   const script = `require('node:net').createServer().on('error', ({ code }) => { console.log(code) }).listen(443)`
   const [container] = edge.spec.template.spec.containers

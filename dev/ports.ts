@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 
 /** The first port of a block is its lease; the others are handed out. */
 const blockSize = 50
-/** Below the range from which the system gives ports to outgoing connections; those could take one at any time. */
+/** Below the range of outgoing connections, which could take a port at any time. */
 const leased = { first: 10_000, last: 19_999 }
 
 let free: number[] = []
@@ -15,7 +15,7 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** Consecutive ports, free for TCP and UDP, that no other process on this machine that asks here will get. */
+/** Consecutive ports, free for TCP and UDP, that no other caller on this machine will get. */
 export async function freePorts(count: number): Promise<number[]> {
   if (count >= blockSize) throw new Error(`a block has ${blockSize - 1} ports, not ${count}`)
   if (free.length < count) free = await leaseBlock()
@@ -25,7 +25,7 @@ export async function freePorts(count: number): Promise<number[]> {
 async function leaseBlock(): Promise<number[]> {
   const blocks = Math.floor((leased.last - leased.first + 1) / blockSize)
   for (let tried = 0; tried < blocks; tried++) {
-    // Each process starts elsewhere, so that they rarely meet.
+    // Each process starts elsewhere, so that they rarely collide.
     const first = leased.first + ((process.pid * 7 + tried) % blocks) * blockSize
     const ports = Array.from({ length: blockSize - 1 }, (_, index) => first + 1 + index)
     if ((await hold(first)) && (await Promise.all(ports.map(isFree))).every(Boolean)) return ports
@@ -33,7 +33,7 @@ async function leaseBlock(): Promise<number[]> {
   throw new Error(`no ${blockSize} free ports in a row between ${leased.first} and ${leased.last}`)
 }
 
-/** The system gives the lease back when this process ends, however it ends. */
+/** The system releases the lease when this process ends, in any way. */
 const hold = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const server = createServer().unref()
@@ -42,8 +42,8 @@ const hold = (port: number): Promise<boolean> =>
   })
 
 /**
- * The first of so many free ports in a row, from a port on. The one before them is their lease: they are bound much later, and
- * another process that asks in between gets others.
+ * The first of a number of consecutive free ports, starting at a port. The port before them is their lease: they are
+ * bound much later, and another caller in between gets others.
  */
 export async function freePortsFrom(first: number, count: number): Promise<number> {
   const ports = Array.from({ length: count }, (_, index) => first + index)
@@ -58,7 +58,7 @@ const isFreeForTcp = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const server = createServer()
     server.once('error', () => resolve(false))
-    // Every address: a listener on any one of them would get in the way.
+    // Checks every address: a listener on any of them would conflict.
     server.listen({ port, host: '0.0.0.0', exclusive: true }, () => server.close(() => resolve(true)))
   })
 

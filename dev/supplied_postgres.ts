@@ -1,5 +1,4 @@
-// A PostgreSQL that is already running, instead of one of our own: for machines where ours cannot start, and for trying
-// another version.
+// Uses a PostgreSQL that is already running: for machines on which ours cannot start, and for testing another version.
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { appRole } from './app_role.ts'
@@ -7,7 +6,7 @@ import type { Postgres } from './postgres.ts'
 
 export const suppliedUrl = process.env.GATEHOUSE_TEST_DATABASE_URL
 
-/** A new database on it, dropped by `stop`. */
+/** A new database on it, which `stop` drops. */
 export async function newSuppliedDatabase(url: string): Promise<Postgres> {
   const name = `gatehouse_dev_${randomBytes(4).toString('hex')}`
   const supplied = await useSuppliedPostgres(url, name)
@@ -17,7 +16,7 @@ export async function newSuppliedDatabase(url: string): Promise<Postgres> {
   return { ...supplied, url: supplied.urlOf(name) }
 }
 
-/** The role of the URL must be allowed to create databases and roles. Everything with the prefix is dropped at the end. */
+/** The URL's role must be allowed to create databases and roles. Everything with the prefix is dropped at the end. */
 export async function useSuppliedPostgres(url: string, prefix: string): Promise<Postgres> {
   const urlOf = (database: string) => {
     const other = new URL(url)
@@ -38,7 +37,7 @@ export async function useSuppliedPostgres(url: string, prefix: string): Promise<
           [prefix],
         )
         for (const { name } of rows) await admin.query(`drop database ${pg.escapeIdentifier(name)} with (force)`)
-        // Its password is public. Another run on the same server may still need it, and then keeps it.
+        // The role's password is public. If another run on the same server still needs the role, it stays.
         await admin.query(`drop role ${appRole}`).catch((error: { code?: string }) => {
           if (error.code !== dependentObjectsExist) throw error
         })

@@ -31,7 +31,7 @@ async function type(machine: Machine, where: string, commands: string): Promise<
   return said
 }
 
-/** As docs/guides/put-tls-in-front.md says, with nginx and a company's authority. Its own node leaves port 443 to it. */
+/** Follows docs/guides/put-tls-in-front.md, with nginx and a company's authority. Its own node leaves port 443 to it. */
 async function putTlsInFront(control: Machine, controlFolder: string): Promise<void> {
   const example = await readFile(join(root, 'examples/proxies/nginx.conf'), 'utf8')
   const conf = example
@@ -88,7 +88,7 @@ async function revocation(control: Machine, node: Machine): Promise<void> {
   const established = "ss -Htn state established '( dport = :4222 )'"
   const connections = async () => (await node.sh(established)).trim()
   assert.notEqual(await connections(), '')
-  // The two machines have one clock.
+  // The two machines share one clock.
   const closed = node.sh(`while [ -n "$(${established})" ]; do :; done; date +%s%3N`)
   const said = await control.sh('gatehouse nodes revoke edge-2; date +%s%3N')
   const [line = '', ended] = said.trim().split('\n')

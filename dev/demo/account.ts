@@ -1,4 +1,4 @@
-// The account of the demonstration, made through the API as people would: with several of them, so that the history has names.
+// The demonstration's account, created through the API as by several people, so that the history has names.
 import { execFileSync } from 'node:child_process'
 import { abuser, host, office, partner, scraper } from './traffic.ts'
 import type { Upstreams } from './upstreams.ts'
@@ -19,7 +19,7 @@ const callerFor =
 
 type Options = { baseUrl: string; token: string; upstreams: Upstreams; tcpPort: number }
 
-/** Resolves to the changes that come later, when there has been traffic that they can be seen in. */
+/** Resolves to the later changes, which need traffic to have a visible effect. */
 export async function makeDemoAccount({ baseUrl, token, upstreams, tcpPort }: Options) {
   const admin = callerFor(baseUrl, token)
   const { helen, marcus } = await makePeople(baseUrl, admin)
@@ -54,7 +54,7 @@ async function makePeople(baseUrl: string, admin: Call) {
   return { helen, marcus }
 }
 
-/** As in a list of rules: 'deny 192.0.2.7 # reported'. */
+/** In the form of a rule list: 'deny 192.0.2.7 # reported'. */
 const toRule = (line: string) => {
   const [, action, cidr, description] = /^(\w+) (\S+) # (.*)$/.exec(line) ?? []
   return { action, cidr, description }
@@ -153,7 +153,7 @@ async function makeTheRest(admin: Call, policies: Policies, { toApi }: { toApi: 
     { kind: 'certificate_failing', description: 'Renewal fails or is late' },
   ])
     await admin('POST', '/alert_rules', rule)
-  // Nothing answers there, so its page shows a failing delivery.
+  // Nothing listens there, so its page shows a failing delivery.
   await admin('POST', '/webhook_destinations', {
     url: 'https://hooks.invalid/audit',
     description: 'Security monitoring',

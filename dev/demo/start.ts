@@ -6,7 +6,7 @@ import { startUpstreams } from './upstreams.ts'
 type Edge = { httpsPort: number; tcpPort: number }
 type Options = { baseUrl: string; token: string; edge: Edge | undefined }
 
-/** Without an edge there is no traffic, but all else. Resolves to what stops it. */
+/** Without an edge there is no traffic, but everything else. Resolves to a function that stops it. */
 export async function startDemo({ baseUrl, token, edge }: Options): Promise<() => void> {
   const { addresses, stop } = await startUpstreams()
   const tcpPort = edge?.tcpPort ?? 20_001
@@ -14,7 +14,7 @@ export async function startDemo({ baseUrl, token, edge }: Options): Promise<() =
   if (edge) {
     await untilServed(edge)
     void sendTraffic(edge)
-    // The partner's address must have been reported before it is shut out.
+    // The partner's address must be reported before the change that shuts it out.
     setTimeout(() => changeMore().catch((error) => console.error(`demo: ${error.message}`)), 10_000).unref()
   } else await changeMore()
   return stop

@@ -1,4 +1,4 @@
-// The visitors of the demonstration's shop. Each has a loopback address of its own, which Linux gives to everyone.
+// The visitors of the demonstration's shop. Each has its own loopback address, which Linux provides without setup.
 import { request } from 'node:https'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -32,11 +32,11 @@ const pick = (): Visit => {
   return visits[0]?.() as Visit
 }
 
-/** Resolves to the status, or to undefined without one: some visits are meant to fail. */
+/** Resolves to the status, or to undefined without one: some visits fail on purpose. */
 const visit = ({ from, path, method = 'GET' }: Omit<Visit, 'weight'>, port: number): Promise<number | undefined> =>
   new Promise((resolve) => {
     const options = { host: '127.0.0.1', port, servername: host, localAddress: from, method, path, timeout: 5_000 }
-    // The certificate of a demonstration is signed by no one.
+    // The demonstration's certificate is not signed by any authority.
     const sent = request({ ...options, headers: { host }, rejectUnauthorized: false, agent: false }, (response) => {
       response.resume().on('close', () => resolve(response.statusCode))
     })
@@ -51,7 +51,7 @@ const order = (port: number, from: string) =>
 
 type Ports = { httpsPort: number; tcpPort: number }
 
-/** Resolves once the partner was let in, so that a later change can shut it out. */
+/** Resolves once the partner was allowed, so that a later change can shut it out. */
 export async function untilServed({ httpsPort }: Ports): Promise<void> {
   for (let attempt = 0; attempt < 200; attempt++) {
     if ((await visit({ from: partner, path: '/api/v2/stock' }, httpsPort)) === 200) return
@@ -59,7 +59,9 @@ export async function untilServed({ httpsPort }: Ports): Promise<void> {
   }
 }
 
-/** Many at first, so that there is something to see, and then as many as a small shop has. Ends with the process. */
+/**
+ * Many visits at first, so that there is something to see, and then as many as a small shop has. Ends with the process.
+ */
 export async function sendTraffic(ports: Ports): Promise<never> {
   for (let sent = 0; ; sent++) {
     await visit(pick(), ports.httpsPort)

@@ -1,11 +1,11 @@
-// The servers of the demonstration's shop: most answer well, some slowly or not at all.
+// The servers of the demonstration's shop: most respond well, some slowly or not at all.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../ports.ts'
 
-/** Resolves to the addresses of its servers, and to what stops them. */
+/** Resolves to the servers' addresses, and to a function that stops them. */
 export async function startUpstreams() {
   const servers = [
     answering(() => ({ afterMs: 3 + Math.random() * 12 })),

@@ -49,7 +49,7 @@ export async function buildDocs(folder: string): Promise<{ pages: number; bytes:
   return { pages: pages.length, bytes: sizes.reduce((sum, size) => sum + size, 0) }
 }
 
-/** Builds it unless nothing has changed since it was built. */
+/** Builds the site unless nothing has changed since the last build. */
 export async function ensureDocs(): Promise<void> {
   const made = [...sources, 'docs/images/*', 'dev/docs_site/*', 'dashboard/src/styles/tokens.css', 'openapi.json']
   if (await isStale(`${docsFolder}/index.html`, made)) await buildDocs(docsFolder)
@@ -69,7 +69,7 @@ function navigationOf(pages: readonly Page[]): Group[] {
   return rest.length ? [...named, { title: 'More', pages: rest }] : named
 }
 
-/** Sections of pages, and operations of the API. Error codes are sections of their page. */
+/** Sections of pages, and API operations. Error codes are sections of their page. */
 const searchEntries = (pages: readonly Page[]) => [
   ...pages.flatMap(({ file, title, address, sections, keywords }) =>
     sections.map(({ heading, anchor, text }, place) => ({
@@ -84,7 +84,7 @@ const searchEntries = (pages: readonly Page[]) => [
   ...operations.map(({ id, summary, method, path }) => ({
     page: 'API reference',
     heading: summary,
-    // As Swagger UI names its sections.
+    // In Swagger UI's naming of sections.
     address: `reference/#/${encodeURIComponent(tagOf.get(id) ?? '')}/${id}`,
     text: `${id} ${method} ${path}`,
     weight: 0.6,
@@ -98,7 +98,7 @@ const tagOf = new Map(
     .map(({ operationId, tags }) => [operationId, tags?.[0] ?? '']),
 )
 
-/** `gatehouse serve` has the reference at this place, from the operations that it has. A copy elsewhere has this page. */
+/** `gatehouse serve` replaces this page by the reference of its own operations. A copy elsewhere shows this page. */
 const elsewhere = {
   address: 'reference/index.html',
   title: 'API reference',

@@ -1,6 +1,6 @@
 import { escapeHtml, relative } from './markdown.ts'
 
-/** Where most readers begin, with the minutes it takes. */
+/** The most common starting points, with the minutes that they take. */
 const starts: readonly [page: string, title: string, text: string, minutes: string][] = [
   [
     'start/quickstart.html',
@@ -115,7 +115,7 @@ const troubles: readonly [page: string, title: string, text: string][] = [
 
 export const landingAddress = 'index.html'
 
-/** The first page of the site: what it is, where to begin, and what to do when something is wrong. */
+/** The site's first page: what Gatehouse is, where to begin, and what to do when something is wrong. */
 export function landingPage(): string {
   const to = (page: string) => relative(landingAddress, page)
   const link = (page: string, title: string) => `<li><a href="${to(page)}">${escapeHtml(title)}</a></li>`

@@ -5,7 +5,7 @@ import { escapeHtml, type Page, relative, type Section } from './markdown.ts'
 export type Group = { title: string; pages: Page[] }
 export type Shown = Pick<Page, 'address' | 'title' | 'html' | 'sections'>
 
-/** A page with everything around it: header, menu, contents, and the pages before and after it. */
+/** A complete page: header, menu, contents, and links to the previous and next page. */
 export function layout(page: Shown, nav: readonly Group[]): string {
   const to = (address: string) => relative(page.address, address)
   const isLanding = page.address === landingAddress
@@ -29,7 +29,7 @@ ${menu(page, nav, 'Pages')}
 `
 }
 
-/** The service has the reference, which is no page of ours; it stands after the conventions. */
+/** The service provides the reference, which is not a page of this site. It follows the conventions. */
 function menu(page: Shown, nav: readonly Group[], name: string): string {
   const link = (address: string, title: string) => {
     const isHere = address === page.address || (address === 'reference/' && page.address === 'reference/index.html')
@@ -43,10 +43,10 @@ function menu(page: Shown, nav: readonly Group[], name: string): string {
   return `<nav aria-label="${name}">${groups.join('')}</nav>`
 }
 
-/** Two levels, so that a long page still has a short table. */
+/** Two levels, so that the table of contents of a long page stays short. */
 function contents(sections: readonly Section[]): string {
   const shown = sections.filter(({ depth }) => depth === 2 || depth === 3)
-  // A page of error codes, or of fields: the second level would be longer than the screen.
+  // On a page of error codes or of fields, the second level would be longer than the screen.
   const fitting = shown.length > 24 ? shown.filter(({ depth }) => depth === 2).slice(0, 40) : shown
   if (fitting.length < 2) return ''
   const links = fitting.map(

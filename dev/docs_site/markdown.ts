@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path/posix'
 import { Marked, type Tokens } from 'marked'
 import { addressOf } from './outline.ts'
 
-/** A heading and what follows it, up to the next one: what a search finds. */
+/** A heading with its text, up to the next heading: the unit of a search result. */
 export type Section = {
   readonly depth: number
   readonly heading: string
@@ -15,11 +15,11 @@ export type Page = {
   readonly title: string
   readonly html: string
   readonly sections: readonly Section[]
-  /** What readers call it otherwise, from a comment `<!-- search: … -->`. */
+  /** Synonyms from a comment `<!-- search: … -->`. */
   readonly keywords: string
 }
 
-/** As GitHub makes them, since links in the repository follow those. */
+/** Same anchors as on GitHub, because links in the repository use those. */
 const anchorOf = (text: string): string =>
   text
     .toLowerCase()
@@ -35,13 +35,12 @@ const textOf = (html: string): string =>
     .replaceAll(/\s+/g, ' ')
     .trim()
 
-/** From one page to another place in the site. */
 export function relative(fromAddress: string, to: string): string {
   const depth = fromAddress.split('/').length - 1
   return '../'.repeat(depth) + to
 }
 
-/** `files` are the pages of the site: a link to anything else of the repository leads nowhere, and becomes plain text. */
+/** `files` are the pages of the site. A link to any other file of the repository becomes plain text. */
 export function renderPage(file: string, markdown: string, files: ReadonlySet<string>): Page {
   const address = addressOf(file)
   const inSite = (target: string): string | undefined => {
@@ -57,7 +56,7 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
     return place && relative(address, place) + (anchor ? `#${anchor}` : '')
   }
   const taken = new Map<string, number>()
-  /** GitHub numbers a heading whose name an earlier one has. */
+  /** GitHub numbers repeated headings. */
   const unique = (anchor: string): string => {
     const before = taken.get(anchor) ?? 0
     taken.set(anchor, before + 1)
@@ -88,7 +87,7 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
         const title = kind[0] + kind.slice(1).toLowerCase()
         return `<div class="callout ${kind.toLowerCase()}" role="note"><strong>${title}</strong><p>${inner.slice(mark.length)}</div>`
       },
-      // Comments for our own tools.
+      // Comments for our own tools are removed.
       html({ text }: Tokens.HTML | Tokens.Tag) {
         return text.startsWith('<!--') ? '' : escapeHtml(text)
       },
@@ -110,7 +109,7 @@ export function renderPage(file: string, markdown: string, files: ReadonlySet<st
   return { file, address, title: sections[0]?.heading ?? file, html, sections, keywords }
 }
 
-/** A narrow screen shows no headings of columns (site.css), so each cell has its own. */
+/** A narrow screen shows no column headings (site.css), so each cell repeats its own. */
 function withLabels(table: string): string {
   const labels = [...table.matchAll(/<th[^>]*>(.*?)<\/th>/gs)].map(([, inner = '']) => escapeHtml(textOf(inner).trim()))
   return table.replaceAll(/<tr>.*?<\/tr>/gs, (row) => {

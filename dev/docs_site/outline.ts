@@ -1,6 +1,8 @@
 const inFolder = (folder: string, ...names: string[]): string[] => names.map((name) => `docs/${folder}/${name}.md`)
 
-/** The side bar, and the order of 'previous' and 'next'. A page that it does not name comes last, so that it is never missing. */
+/**
+ * The side bar, and the order of 'previous' and 'next'. Pages that are not listed come last, so that none is missing.
+ */
 export const outline: readonly { title: string; files: readonly string[] }[] = [
   {
     title: 'Start',
@@ -102,7 +104,7 @@ export const outline: readonly { title: string; files: readonly string[] }[] = [
 
 export const sources = ['CHANGELOG.md', 'CONTRIBUTING.md', 'deploy/README.md', 'examples/README.md', 'docs/**/*.md']
 
-/** Where a page of the repository is in the site. The README is for a repository; the site has a landing page instead. */
+/** The place of a repository page in the site. The README is for the repository; the site has a landing page instead. */
 export function addressOf(file: string): string {
   if (file === 'README.md') return 'index.html'
   if (file === 'deploy/README.md') return 'deploy.html'
@@ -113,10 +115,10 @@ export function addressOf(file: string): string {
     .toLowerCase()}.html`
 }
 
-/** Decisions are listed on a page of their own. */
+/** Decisions have a page of their own that lists them. */
 export const isInSideBar = (file: string): boolean => !/^docs\/adr\/\d/.test(file)
 
-/** How much a hit counts: pages for users come before what contributors read. */
+/** Weight in the search: pages for users rank above those for contributors. */
 export function weightOf(file: string): number {
   if (/^docs\/(start|guides|operate|explain)\//.test(file)) return 1
   if (/^docs\/reference\//.test(file)) return 0.9

@@ -1,7 +1,7 @@
-/** Where a page of an earlier release is now. `sections` are headings that moved to another page than the rest. */
+/** The current place of a page from an earlier release. `sections` are headings that moved to other pages. */
 type Moved = { readonly to: string; readonly sections?: Readonly<Record<string, string>> }
 
-/** By the address that links, bookmarks and `doc_url` of earlier releases have. */
+/** Keyed by the address in links, bookmarks and `doc_url` of earlier releases. */
 export const redirects: Readonly<Record<string, Moved>> = {
   'concepts.html': { to: 'start/concepts.html' },
   'tutorial.html': { to: 'start/tutorial.html' },
@@ -130,7 +130,9 @@ export const redirects: Readonly<Record<string, Moved>> = {
   'dependencies.html': { to: 'contribute/dependencies.html' },
 }
 
-/** A static page, so that it works without the service too. The script keeps the section, which a refresh would lose. */
+/**
+ * A static page, so that it works without the service. The script keeps the section, which a meta refresh would lose.
+ */
 export const redirectPage = ({ to, sections = {} }: Moved): string => `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Moved · Gatehouse</title>
 <script src="redirect.js" data-to="${to}" data-sections='${JSON.stringify(sections)}'></script>

@@ -1,4 +1,4 @@
-// How to call each operation, for the API reference: with curl, the command line and TypeScript. They are not in
+// Sample calls of each operation for the API reference: curl, the command line and TypeScript. They are not in
 // openapi.json, which every client loads and which would grow by half.
 import { deref, type Parameter, paths } from '../../src/cli/document.ts'
 import type { Flag } from '../../src/cli/flags.ts'
@@ -22,7 +22,7 @@ function samplesOf(operation: Operation): Sample[] {
   ]
 }
 
-/** The request of the example in openapi.json, which test/reference.test.ts sends. */
+/** The example request of openapi.json, which test/reference.test.ts sends. */
 export function exampleOf({ path, method }: Operation): Example {
   const found = paths()[path]?.[method.toLowerCase()]
   const parameters = (found?.parameters ?? []).map((each) => deref<Parameter & { example?: unknown }>(each))
@@ -38,7 +38,7 @@ export function exampleOf({ path, method }: Operation): Example {
   }
 }
 
-/** The words after `gatehouse`. Fields are flags where each of them has one, otherwise the body is JSON. */
+/** The arguments of `gatehouse`. Fields become flags if each of them has one; otherwise the body is JSON. */
 export function commandOf(operation: Operation, { path, body }: Example): string[] {
   const url = new URL(path, 'http://example')
   const parts = url.pathname.split('/')
@@ -60,7 +60,7 @@ function flagged({ flags }: Operation, place: Flag['place'], name: string, value
   if (!flag) return undefined
   const as = `--${flag.name}`
   if (value === null) return flag.nullable ? [`--no-${flag.name}`] : undefined
-  // The contents of a file, which may be a secret, are never an argument.
+  // File contents may be secret, and are never an argument.
   if (flag.kind === 'file' || flag.kind === 'files') return [as, `${name.replace(/_pem$/, '')}.pem`]
   const isList = Array.isArray(value) && value.length > 0 && value.every((each) => /^[^,[]+$/.test(String(each)))
   if (flag.kind === 'boolean') return [value ? as : `--no-${flag.name}`]

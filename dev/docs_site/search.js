@@ -1,4 +1,4 @@
-// The search field. The index is loaded when a reader starts to search.
+// The search field. Loads the index when a reader starts to search.
 import { prepare, rank } from './search_rank.js'
 
 const root = new URL('.', import.meta.url)

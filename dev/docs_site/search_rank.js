@@ -1,6 +1,6 @@
-// Ranks the sections of the site for what a reader typed. Without a document, so that tests can ask it too.
+// Ranks the sections of the site for a query. Does not use the DOM, so that tests can call it.
 
-/** Words that say nothing about what is wanted. */
+/** Words without meaning for a search. */
 const fillers = new Set(
   'a an and any are as at be by can do does for from get has have how i if in into is it its me my of on or our should some that the their there they this to up use using want was we what when where which who why will with you your'.split(
     ' ',
@@ -21,7 +21,7 @@ const countsOf = (text) => {
   return counts
 }
 
-/** Once for each visit: what `rank` looks at. */
+/** Computed once per visit, for `rank`. */
 export function prepare(sections) {
   const prepared = sections.map((section) => ({
     section,
@@ -39,7 +39,7 @@ export function prepare(sections) {
   return { prepared, seen }
 }
 
-/** The stems that a typed word may stand for: itself, or while it is being typed, what begins with it. */
+/** The possible stems of a typed word: its own, or those that start with it while it is being typed. */
 const meantBy = (word, counts) => {
   if (counts.has(word)) return counts.get(word)
   if (word.length < 3) return 0
@@ -47,7 +47,7 @@ const meantBy = (word, counts) => {
   return 0
 }
 
-/** The best sections first, at most two of a page. A rare word counts more than one that is everywhere. */
+/** The best sections first, at most two per page. A rare word counts more than a frequent one. */
 export function rank({ prepared, seen }, query, limit = 12) {
   const typed = [...new Set(stemsOf(query))]
   const meant = typed.filter((word) => !fillers.has(word))
@@ -65,7 +65,7 @@ export function rank({ prepared, seen }, query, limit = 12) {
         if (own > 0) found++
         points += own * rarity(word)
       }
-      // A section that lacks a word is rarely what was meant; a short heading that has it usually is.
+      // A section that lacks a word is rarely the wanted one; one with the word in a short heading usually is.
       const whole = (found / words.length) ** 3
       const named = section.kind === 'operation' && section.text.startsWith(`${query.trim()} `) ? 1000 : 0
       return { section, points: (points * whole * section.weight) / (1 + length / 20) + named }
