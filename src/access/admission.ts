@@ -9,7 +9,6 @@ import { noteOutcomes, type OutcomeBuffer } from './evidence/outcome_buffer.ts'
 import type { RuleHitBuffer } from './evidence/rule_hit_buffer.ts'
 import { refusalIn, warningsIn } from './refusal.ts'
 
-/** A call of the API, as far as IP restrictions are concerned. */
 export type Call = { caller: Caller; source: Address | undefined; operation: string; operationId: Id<'op'> }
 export type Admission = { refusedBy?: Id<'ipx'>; refusedType?: Traffic; warnedBy: readonly Id<'ipx'>[] }
 
@@ -21,7 +20,7 @@ export type AdmissionParts = {
   readonly clock: Clock
 }
 
-/** What the restrictions that a caller must pass say about an address. */
+/** Decisions of all restrictions that the caller must pass. */
 export async function decide(evaluate: Evaluate, caller: Caller, source: Address | undefined) {
   const decisions: (RestrictionDecision & { type: Traffic })[] = []
   for (const type of restrictionTypesFor(caller))
@@ -29,7 +28,7 @@ export async function decide(evaluate: Evaluate, caller: Caller, source: Address
   return { decisions, refusal: refusalIn(decisions), warnings: warningsIn(decisions) }
 }
 
-/** Decides about a call, by token or by cookie, and counts what restrictions did. */
+/** Decides whether restrictions let a call in, and counts the outcome. */
 export async function admit(
   { evaluate, hitBuffer, ruleHitBuffer, outcomeBuffer, clock }: AdmissionParts,
   call: Call,

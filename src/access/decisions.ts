@@ -8,7 +8,7 @@ import { type LoadedPolicy, loadOutline, type RestrictionOutline, type Restricti
 import { createPolicyCache } from './policy_cache.ts'
 import { decideEach } from './refusal.ts'
 
-/** What policies that count together say of an address, and the policy and rule behind it, if any rule matched. */
+/** Combined result of several policies, with the policy and rule that decided. Both are absent if no rule matched. */
 export type Verdict = {
   readonly allowed: boolean
   readonly policyId?: Uuid
@@ -16,23 +16,26 @@ export type Verdict = {
   /** The result of each policy on its own. */
   readonly explain: () => PolicyVerdict[]
 }
-/** Without action and rule when no rule of the policy matched. */
+/** Action and rule are absent if no rule of the policy matched. */
 export type PolicyVerdict = { readonly policyId: Uuid; readonly action?: Action; readonly ruleId?: Uuid }
 export type RestrictionDecision = Verdict & { readonly restrictionId: Uuid; readonly enforced: boolean }
 
-/** Policies as they were found attached to something, in their order. */
+/** Attached policies in order, with the revisions at which they were read. */
 export type Attached = RestrictionOutline['policies']
-/** What a TCP edge or a route has attached itself. Unenforced, it only warns. */
+/** The `ip_restriction` module of a TCP edge or a route. Unenforced, it only warns. */
 export type AttachedModule = { readonly enforced: boolean; readonly policies: Attached }
 
 export type Evaluate = {
-  /** By each restriction of this traffic. `refusalIn` says whether the address is refused. */
+  /** One decision per restriction of this traffic. `refusalIn` combines them. */
   (
     account: { accountId: Uuid; policyRevision: number },
     type: RestrictionType,
     address: Address | undefined,
   ): Promise<RestrictionDecision[]>
-  /** By the module of a TCP edge or a route. `read` returns which policies it has, and is called again if they changed in between. */
+  /**
+   * Decides by the module of a TCP edge or a route. `read` returns its policies, and is called again if they change
+   * meanwhile.
+   */
   readonly byModule: (
     account: { accountId: Uuid },
     read: () => Promise<AttachedModule | undefined>,
@@ -41,14 +44,14 @@ export type Evaluate = {
 }
 
 /**
- * Decides about addresses by the restrictions of an account. What it keeps is used only under the revision that the
- * caller's look-up has just read from the database: a change holds from the next request on, whichever process made it.
+ * Decides by the restrictions of an account. The caches are used only for the revision that the caller's look-up has
+ * just read from the database, so a change takes effect with the next request in every process.
  */
 export function createEvaluate(db: DbPool, clock: Clock, maxCachedBytes: number): Evaluate {
   const outlineOf = createOutlineCache(db)
   const findPolicy = createPolicyCache(db, clock, maxCachedBytes)
 
-  /** Undefined when one of them is not as it was found any more. */
+  /** Resolves to undefined if a policy has changed since `attached` was read. */
   async function load(accountId: Uuid, attached: Attached): Promise<LoadedPolicy[] | undefined> {
     const policies: LoadedPolicy[] = []
     for (const { id, revision } of attached) {
@@ -81,9 +84,9 @@ export function createEvaluate(db: DbPool, clock: Clock, maxCachedBytes: number)
         outline.restrictions.filter((each) => each.type === type),
       )
       if (deciders) return decideEach(deciders, address).map((decision) => toDecision(decision, address))
-      // A change was made in between. Policies from before it and from after it could together allow an address that neither
-      // state lets in. Every change raises the account's revision, and a policy is detached before it is deleted: so
-      // there is a newer outline.
+      // Policies changed while they were read. A mix of old and new ones could allow an address that neither state
+      // allows. Every change raises the account's revision, and a policy is detached before it is deleted, so a newer
+      // outline exists.
       revision = outline.revision + 1
     }
   }

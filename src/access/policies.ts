@@ -16,20 +16,20 @@ import {
 } from '../kernel/ip/ranges.ts'
 import type { Decider } from './refusal.ts'
 
-/** What traffic a restriction is about. */
+/** Types of traffic that a restriction can apply to. */
 export const restrictionTypes = ['dashboard', 'api', 'agent', 'endpoints'] as const
 export type RestrictionType = (typeof restrictionTypes)[number]
 
-/** A policy's rules as requests are judged by them. It holds until the policy is changed or a rule in it expires. */
+/** A policy compiled for decisions. Valid until the policy changes or one of its rules expires. */
 export type LoadedPolicy = {
   readonly id: Uuid
   readonly revision: number
   readonly ranges: CompiledPolicy
-  /** The ids of the rules by their numbers, 16 bytes each: a hundred thousand strings would weigh ten times as much. */
+  /** Rule ids by number, 16 bytes each: a hundred thousand strings would take ten times the memory. */
   readonly ruleIds: Buffer
-  /** Milliseconds; rules that had expired by then are not in it. */
+  /** Milliseconds. Rules that had expired by then are excluded. */
   readonly asOf: number
-  /** Milliseconds; the first moment at which a rule of it expires. */
+  /** Milliseconds of the first expiry of a rule. */
   readonly validUntil: number
 }
 export type PolicyRules = Omit<LoadedPolicy, 'ranges'> & DatedRules
@@ -40,7 +40,7 @@ export type RestrictionOutline = {
   readonly policies: readonly { id: Uuid; revision: number }[]
 }
 
-/** All restrictions of an account and the revisions of their policies, as of one moment. */
+/** All restrictions of an account and the revisions of their policies, from one snapshot. */
 export async function loadOutline(
   db: Db,
   accountId: Uuid,
@@ -59,7 +59,7 @@ export async function loadOutline(
   return { revision: policy_revision, restrictions }
 }
 
-/** Rules as text, one in a line: `a10.0.0.0/8` allows, `d10.1.0.0/16` denies. */
+/** One rule per line: `a10.0.0.0/8` allows, `d10.1.0.0/16` denies. */
 export const ruleLines = sql`string_agg(left(action, 1) || cidr::text, E'\n' order by cidr)`
 /** The ids of the rules, 16 bytes each, in the same order. */
 export const ruleIds = sql`string_agg(uuid_send(id), ''::bytea order by cidr)`
@@ -68,10 +68,9 @@ export const ruleExpiries = sql`string_agg(
   uuid_send(id) || int8send(ceil(extract(epoch from expires_at) * 1000)::bigint), ''::bytea order by cidr)
   filter (where expires_at is not null)`
 
-/** Read in one statement. More of them are read in several, each short, or a large policy would hit the time limit of one. */
+/** Rules per statement. Reading a large policy in one statement would exceed its time limit. */
 const rulesAtOnce = 50_000
 
-/** As read with `ruleLines`, `ruleIds` and `ruleExpiries`. */
 export type RuleColumns = { rules: string | null; ids: Buffer | null; expiries: Buffer | null }
 type Batch = RuleColumns & {
   revision: number
@@ -79,7 +78,7 @@ type Batch = RuleColumns & {
   valid_until: string | null
 }
 
-/** The policy with the rules that count now, all of one moment. */
+/** Compiles the rules that have not expired, all read from one snapshot. */
 export async function loadPolicy(
   pool: DbPool,
   accountId: Uuid,
@@ -92,7 +91,7 @@ export async function loadPolicy(
   return { ...policy, ranges: await compilePolicyInSlices(rules) }
 }
 
-/** The same before it is compiled. */
+/** Like `loadPolicy`, without compiling the rules. */
 export async function loadPolicyRules(
   pool: DbPool,
   accountId: Uuid,
@@ -117,8 +116,8 @@ async function readBatches(tx: Db, accountId: Uuid, id: Uuid, now: number): Prom
 }
 
 /**
- * One row comes back with any number of rules: rows are what costs in the driver. In the order of their ranges, which
- * is what they are compiled in. `last` is null when there are no more.
+ * Returns one row for any number of rules, because the driver is slow with many rows. The rules are sorted by range,
+ * which the compiler needs. `last` is null on the last batch.
  */
 const readBatch = (db: Db, accountId: Uuid, id: Uuid, now: number, after: string | null = null) =>
   maybeOne<Batch>(
@@ -155,7 +154,7 @@ async function toRules(id: Uuid, batches: readonly Batch[], now: number): Promis
   }
 }
 
-/** Both columns have the rules in the same order, so that one walk finds which of them expire. */
+/** Both columns sort the rules alike, so one pass finds the expiring ones. */
 export function* datedRules({ rules, ids, expiries }: RuleColumns): Generator<DatedRule> {
   let at = 0
   for (const [index, line] of (rules?.split('\n') ?? []).entries()) {
@@ -169,22 +168,21 @@ export function* datedRules({ rules, ids, expiries }: RuleColumns): Generator<Da
   }
 }
 
-/** When a policy ends to hold; null when nothing in it expires. */
 export const momentOf = (validUntil: string | null): number =>
   validUntil === null ? Number.POSITIVE_INFINITY : Date.parse(validUntil)
 
 /** The reverse of `ruleLines`. */
 export function toRule(line: string): Rule {
   const { cidr, fault } = parseCidr(line.slice(1))
-  // Only our own strict parser's output is ever stored; anything else must not turn into an open door.
+  // Stored ranges come only from our own strict parser; anything else must not open access.
   if (fault !== undefined) throw new Error(`an IP policy holds a range that ${fault}: ${line}`)
   return { cidr, action: line.startsWith('a') ? 'allow' : 'deny' }
 }
 
 /**
- * The rules of a policy whose range is one of those in `ranges`, which are those around an address. One look-up for each, by the
- * unique key. If this were a plain equality, PostgreSQL would read every rule of the policy where it expects few, and it judges by
- * the average policy.
+ * Rules of a policy whose range is one of `ranges`, the ranges around an address. The lateral join looks up each by the
+ * unique key. With a plain equality, PostgreSQL expects few rules, judging by the average policy, and reads all rules
+ * of a large one.
  */
 export const rulesAbout = (accountId: Uuid, policy: SqlFragment, ranges: SqlFragment, now: number): SqlFragment => sql`
   select matching.id, matching.action, matching.cidr
@@ -197,8 +195,8 @@ export const rulesAbout = (accountId: Uuid, policy: SqlFragment, ranges: SqlFrag
 type EnforcedRow = { id: Uuid; type: RestrictionType; policies: string[] }
 
 /**
- * The enforced restrictions of these types, with only those rules that match the address: no others can change what is
- * decided about it, and an index finds them among 100,000.
+ * The enforced restrictions of these types, with only the rules that match the address: no other rule affects the
+ * decision, and an index finds them among 100,000.
  */
 export async function loadEnforcedAbout(
   db: Db,

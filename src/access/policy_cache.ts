@@ -4,10 +4,10 @@ import type { Uuid } from '../kernel/ids.ts'
 import { type LoadedPolicy, loadPolicy, weightOf } from './policies.ts'
 import { continuePolicy } from './policy_delta.ts'
 
-/** The policy at this revision or a later one; undefined when it is gone. */
+/** The policy at this revision or a later one; undefined if it was deleted. */
 export type FindPolicy = (accountId: Uuid, id: Uuid, revision: number) => Promise<LoadedPolicy | undefined>
 
-/** Keeps compiled policies by their revision, up to a number of bytes. */
+/** Caches compiled policies by revision, up to `maxBytes`. */
 export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): FindPolicy {
   const policies = new Map<Uuid, LoadedPolicy>()
   const loading = new Map<string, Promise<LoadedPolicy | undefined>>()
@@ -18,7 +18,7 @@ export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): F
     forget(policy.id)
     policies.set(policy.id, policy)
     bytes += weightOf(policy)
-    // The oldest loads go first; one that is still in use is soon loaded again.
+    // Evicts the oldest loads first; a policy still in use is soon loaded again.
     for (const id of policies.keys()) {
       if (bytes <= maxBytes || id === policy.id) break
       forget(id)
@@ -40,7 +40,7 @@ export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): F
   const find: FindPolicy = async (accountId, id, revision) => {
     const known = policies.get(id)
     if (known && known.revision >= revision && clock() < known.validUntil) return known
-    // Requests that come while it is loading wait for the same load instead of starting their own.
+    // Concurrent requests share one load.
     const key = `${id} ${revision}`
     let load = loading.get(key)
     if (!load) {
@@ -50,7 +50,7 @@ export function createPolicyCache(db: DbPool, clock: Clock, maxBytes: number): F
     const loaded = await load
     if (!loaded) return undefined
     keep(loaded)
-    // Look again, even if another request started the load: a rule may have expired while it was under way.
+    // Check again even if another request started the load: a rule may have expired meanwhile.
     return clock() < loaded.validUntil ? loaded : find(accountId, id, revision)
   }
   return find

@@ -17,11 +17,11 @@ import {
 } from './policies.ts'
 import { createSlots, withoutUnused } from './rule_slots.ts'
 
-/** Beyond these, compiling everything is as fast. */
+/** Beyond these limits, compiling the whole policy is as fast. */
 const maxRegions = 500
 const maxRules = 5_000
 
-/** A policy, and where it differs from the one that it continues. */
+/** A policy, and the regions where it differs from its previous revision. */
 export type Continued = {
   readonly policy: LoadedPolicy
   readonly regions: readonly Cidr[]
@@ -30,9 +30,9 @@ export type Continued = {
 }
 
 /**
- * The policy as it is now, from what was compiled of it earlier: the ranges that changed since, or whose rules have expired,
- * are compiled again from the rules in them and around them. Undefined when it has to be loaded as a whole: because too much
- * has changed, or it is not known what, or it changes at this very moment.
+ * Updates a compiled policy: recompiles only the ranges that changed or expired, from the rules that overlap them.
+ * Undefined if the whole policy must be loaded because too much changed, the changes are not recorded, or the policy is
+ * changing right now.
  */
 export async function continuePolicy(
   db: Db,
@@ -40,7 +40,7 @@ export async function continuePolicy(
   before: LoadedPolicy,
   now: number,
 ): Promise<Continued | undefined> {
-  // A clock that was set back: rules that had expired may count again, and no index finds those.
+  // The clock was set back: expired rules may count again, and no index finds those.
   if (now < before.asOf) return undefined
   const changes = await readChanges(db, accountId, before, now)
   if (!changes || changes.noted !== changes.revision - before.revision) return undefined
@@ -49,7 +49,8 @@ export async function continuePolicy(
   const then = { revision: changes.revision, asOf: now, validUntil: momentOf(changes.valid_until) }
   if (regions.length === 0) return { policy: { ...before, ...then }, regions, part: noRules }
   const found = await readRules(db, accountId, before.id, regions, now)
-  // Every change of a rule raises the revision with it: these are the rules of the revision whose changes we have read.
+  // Every change of a rule raises the revision, so equal revisions mean that these rules belong to the changes just
+  // read.
   if (found?.revision !== changes.revision || found.count > maxRules) return undefined
   const part = { rules: [...datedRules(found)], ruleIds: found.ids ?? Buffer.alloc(0) }
   return { policy: { ...splice(before, regions, part), ...then }, regions, part }
@@ -81,7 +82,7 @@ const readChanges = (db: Db, accountId: Uuid, { id, revision, asOf }: LoadedPoli
 
 type Found = RuleColumns & { revision: number; count: number }
 
-/** Those that match an address in one of the regions: they are inside of it, or it is inside of them. */
+/** Rules that overlap one of the regions: inside it or around it. */
 function readRules(db: Db, accountId: Uuid, id: Uuid, regions: readonly Cidr[], now: number) {
   const around = new Set(
     regions.flatMap(({ network, prefixLength }) => rangesAround(network).slice(0, prefixLength).map(formatCidr)),

@@ -3,8 +3,8 @@ import type { CompiledPolicy, RangeTable } from '../kernel/ip/ranges.ts'
 const idBytes = 16
 
 /**
- * The ids of a policy's rules when a part of it is compiled again. What the part names gets new numbers behind the others,
- * although it may have one already: to find that, all ids would have to be looked at.
+ * Assigns numbers to rule ids when part of a policy is recompiled. Rules of the part get new numbers even if they have
+ * one already, because finding the old number would mean searching all ids.
  */
 export function createSlots(ruleIds: Buffer, idsOfPart: Buffer) {
   const known = ruleIds.length / idBytes
@@ -34,7 +34,7 @@ export function createSlots(ruleIds: Buffer, idsOfPart: Buffer) {
 
 type Compiled = { ranges: CompiledPolicy; ruleIds: Buffer }
 
-/** Renumbers the rules that still decide anything, once a fifth of the numbers or so has gone out of use. */
+/** Renumbers the rules in use once about a fifth of the numbers are unused. */
 export function withoutUnused(ranges: CompiledPolicy, ruleIds: Buffer): Compiled {
   const slots = ruleIds.length / idBytes
   if (slots <= 1.25 * (ranges.v4.verdicts.length + ranges.v6.verdicts.length) + 1_024) return { ranges, ruleIds }

@@ -17,7 +17,7 @@ export async function refuseSelfLockout(
   now: number,
 ): Promise<void> {
   const address = sourceIp === undefined ? undefined : parseAddress(sourceIp)
-  // In the transaction, so that it decides by what the change leaves behind.
+  // Inside the transaction, so that it sees the changed state.
   const deciders = await loadEnforcedAbout(tx, caller.accountId, restrictionTypesFor(caller), address, now)
   const refusing = refusalIn(decideEach(deciders, address))
   if (!refusing) return

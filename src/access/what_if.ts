@@ -7,11 +7,11 @@ import { loadPolicy } from './policies.ts'
 import { isRefused } from './refusal.ts'
 
 type PolicySets = readonly (readonly CompiledPolicy[])[]
-/** What is enforced for some traffic, as it is and as it would be after a change. */
+/** The enforced policies before and after a change. */
 export type WhatIf = { readonly before: PolicySets; readonly after: PolicySets }
 export type WhatIfOf = (deciders: readonly { enforced: boolean; policies: readonly Uuid[] }[]) => Promise<WhatIf>
 
-/** Loads each policy once. `changed` counts as `after` in what would be. */
+/** Loads each policy once. `after` replaces the rules of `changed` in the result. */
 export function whatIfWith(
   db: DbPool,
   { accountId }: Caller,
@@ -21,13 +21,13 @@ export function whatIfWith(
 ): WhatIfOf {
   const loaded = new Map<Uuid, CompiledPolicy>()
   const load = async (id: Uuid): Promise<CompiledPolicy> => {
-    // A policy that was just deleted allows no address.
+    // The policy was deleted meanwhile, so it allows no address.
     const policy = loaded.get(id) ?? (await loadPolicy(db, accountId, id, now))?.ranges ?? compilePolicy([])
     loaded.set(id, policy)
     return policy
   }
   return async (deciders) => {
-    // Restrictions that are not enforced refuse no address, so their policies need not be loaded.
+    // Unenforced restrictions refuse no address, so their policies are not loaded.
     const enforced = deciders.filter((each) => each.enforced)
     for (const id of enforced.flatMap(({ policies }) => policies)) await load(id)
     const as = (rangesOf: (id: Uuid) => CompiledPolicy) => enforced.map(({ policies }) => policies.map(rangesOf))
@@ -36,7 +36,7 @@ export function whatIfWith(
   }
 }
 
-/** Those of the sightings who would be refused and were not, and the other way round. */
+/** Splits out the addresses that the change would newly refuse or newly allow. */
 export function flipsOf<Sighting extends { readonly address: Address }>(
   sightings: readonly Sighting[],
   decidersOf: (sighting: Sighting) => WhatIf,

@@ -4,14 +4,14 @@ import { nothing, type SqlFragment, sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 
-/** Traffic whose addresses are kept, in the words of IP restrictions. Agents only ask, so they are never refused. */
+/** Traffic types whose addresses are recorded. Agents only ask for decisions, so they are never refused here. */
 export const outcomeTypes = ['dashboard', 'api', 'endpoints'] as const
 export type OutcomeType = (typeof outcomeTypes)[number]
 
-/** In place of an edge or a route, for traffic of the API and the dashboard. */
+/** Stands for the edge or route in rows of the API and the dashboard, which have none. */
 export const noTarget = '00000000-0000-0000-0000-000000000000' as Uuid
 
-/** That an address was let in or refused. Edge nodes name the edge or route only: the database knows whose it is. */
+/** Edge nodes report the edge or route only; the database knows its account. */
 export type AddressOutcome = {
   outcome: 'allowed' | 'refused'
   ip: string
@@ -20,10 +20,10 @@ export type AddressOutcome = {
 
 /** An IPv6 customer has 2^64 addresses: without a bound one account could fill the table. */
 export const keptPerAccount = 10_000
-/** A week can be asked for at any time of day. */
+/** Eight days cover a full week, asked for at any time of day. */
 export const outcomeDays = 8
 
-/** In order, so that two processes that write the same rows take them in the same order. */
+/** Sorted: two processes that write the same rows must lock them in the same order. */
 function sent(outcomes: readonly AddressOutcome[]): SqlFragment {
   const column = <T>(of: (outcome: AddressOutcome) => T) => outcomes.map(of)
   return sql`
@@ -41,7 +41,7 @@ function sent(outcomes: readonly AddressOutcome[]): SqlFragment {
     order by 1, 2, 3, 4`
 }
 
-/** Each address once for each outcome. Refusals count only for addresses that were let in before. */
+/** Writes one row per address and outcome. Refusals of addresses that were never let in are dropped. */
 export async function writeOutcomes(db: Db, outcomes: readonly AddressOutcome[]): Promise<void> {
   const allowed = outcomes.filter(({ outcome }) => outcome === 'allowed')
   const refused = outcomes.filter(({ outcome }) => outcome === 'refused')
@@ -80,7 +80,7 @@ export async function writeOutcomes(db: Db, outcomes: readonly AddressOutcome[])
     )
 }
 
-/** By their places, and leaving what another process holds to the next time: see addSeenAddresses(). */
+/** Deletes by ctid and skips rows that another process has locked; addSeenAddresses() says why. */
 const deleteExcess = (db: Db, accounts: readonly { account_id: Uuid; type: OutcomeType }[]): Promise<void> =>
   run(
     db,
@@ -104,15 +104,15 @@ const deleteExcess = (db: Db, accounts: readonly { account_id: Uuid; type: Outco
 export const deleteOutcomesBefore = (db: Db, moment: number): Promise<number> =>
   deleteInBatches(db, sql`address_outcomes`, sql`allowed_at < ${rfc3339(moment)}`)
 
-/** How long ago an address must have been let in, and refused, at most. */
+/** The longest time since an address was let in, and refused, for it to be listed. */
 export const allowedWithinMs = 7 * 24 * 60 * 60 * 1_000
 export const refusedWithinMs = 24 * 60 * 60 * 1_000
 
-/** A place in the list: the latest refusal first. */
+/** Position in the list, which starts with the latest refusal. */
 export type OutcomePlace = { refused_at: string; type: OutcomeType; target_id: Uuid; ip: string }
 export type OutcomeRow = OutcomePlace & { allowed_at: string }
 
-/** Addresses that were refused after they had been let in. Whether they are refused now is for the reader to ask. */
+/** Addresses that were refused after they had been let in. They may be allowed again by now; the caller checks. */
 export function listRefusedAfterAllowed(
   db: Db,
   { accountId }: { accountId: Uuid },
@@ -126,7 +126,7 @@ export function listRefusedAfterAllowed(
     : nothing
   return many<OutcomeRow>(
     db,
-    // The columns of the table, also in `order by`: the text of an address has another order.
+    // `order by` needs the inet column: the text of an address sorts differently.
     sql`
     select o.refused_at, o.type, o.target_id, host(o.ip) as ip, o.allowed_at from address_outcomes o
     where o.account_id = ${accountId} and o.refused_at > o.allowed_at
@@ -136,9 +136,9 @@ export function listRefusedAfterAllowed(
   )
 }
 
-/** For a decision about a change that is under way: who was let in shortly before it. */
+/** How recently an address must have been let in to count against a change in progress. */
 const letInLatelyMs = 24 * 60 * 60 * 1_000
-/** Clocks of nodes differ from ours. */
+/** Tolerance for node clocks that run ahead of ours. */
 const aheadMs = 60_000
 const mostNewlyRefused = 2_000
 
@@ -147,16 +147,16 @@ export type NewlyRefused = {
   is_route: boolean
   node: string
   addresses: string[]
-  /** How many addresses the edge or route has let in lately, these among them. */
+  /** How many addresses the edge or route has let in lately, including these. */
   let_in: number
 }
 
 type Changes = { readonly accountId: Uuid; readonly firstGeneration: number; readonly keys: readonly string[] }
 
 /**
- * Addresses that these nodes have refused since then for the first time after they were let in, by edge or route and node.
- * Without those that a deny rule for this one address refuses which is not among the changes: it reached all nodes at once. A
- * range does not excuse the addresses in it: it may have been a mistake that was taken back, and is made again.
+ * Addresses that these nodes have refused for the first time since then, although they had been let in. Excludes those
+ * refused by a deny rule for exactly that address that is not among the changes: it reached all nodes at once. A deny
+ * rule for a range excuses no address, because it may be a mistake that was reverted and made again.
  */
 export const newlyRefusedSince = (
   db: Db,
@@ -184,10 +184,10 @@ export const newlyRefusedSince = (
     group by r.target_id, e.kind, r.node, l.let_in`,
   )
 
-/** Counted up to this many: the figure is for alerts, and an index must not be read to its end for one. */
+/** Stops counting here. The figure feeds alerts, which do not justify reading a whole index. */
 const mostCounted = 100_000
 
-/** In the whole installation, by type of traffic. By the last outcome, so that no decision has to be made. */
+/** For the whole installation. Counts the last outcome of each address, so no decision is made again. */
 export async function countRefusedAfterAllowed(db: Db, now: number): Promise<Record<OutcomeType, number>> {
   const rows = await many<{ type: OutcomeType; count: number }>(
     db,

@@ -1,6 +1,6 @@
 import { type Address, toAddress } from '../../kernel/ip/address.ts'
 
-/** Addresses one after the other, as `inet_send()` writes them: family, prefix length, a flag, how many bytes, and the bytes. */
+/** Parses consecutive `inet_send()` values: family, prefix length, a flag, the number of bytes, and the bytes. */
 export function addressesOf(bytes: Buffer): Address[] {
   const addresses: Address[] = []
   for (let at = 0; at < bytes.length; ) {
@@ -22,9 +22,9 @@ export function addressesOf(bytes: Buffer): Address[] {
   return addresses
 }
 
-/** As `timestamptz_send()` writes it: microseconds since the year 2000. */
+/** `timestamptz_send()` counts microseconds since the year 2000. */
 const epochMs = Date.UTC(2000, 0, 1)
 
-/** In milliseconds, the one with this number of those in `bytes`. */
+/** The timestamp at this index, in milliseconds. */
 export const momentAt = (bytes: Buffer, index: number): number =>
   epochMs + Math.floor((bytes.readInt32BE(index * 8) * 2 ** 32 + bytes.readUInt32BE(index * 8 + 4)) / 1_000)

@@ -8,25 +8,24 @@ import { canonicalAddress } from '../../kernel/ip/address.ts'
 export type Outcome = 'refused' | 'warned'
 /** An address that an unenforced restriction would have refused. */
 export type Warning = { source_ip: string; count: number; last_at: string; last_api_key_id: string | null }
-/** How often a restriction refused, or would have refused, an address within an hour. */
+/** How often a restriction refused an address within an hour, or would have refused it. */
 export type Count = {
   restrictionId: Uuid
   sourceIp: string
   outcome: Outcome
-  /** Milliseconds of the hour's beginning. */
+  /** Start of the hour in milliseconds. */
   hour: number
   count: number
   lastAt: number
   lastApiKeyId: string | null
 }
 
-/** Adds to the existing counts, and to their sums by hour and by address. Skips restrictions that have been deleted. */
+/** Also updates the sums by hour and by address. Skips deleted restrictions. */
 export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
   run(
     db,
-    // Sorted, and one table after the other, so that two processes that add to the same rows take them in the same order.
-    // Each restriction is held before its counts, as when it is deleted and takes them along: the other order failed, or
-    // was a deadlock.
+    // Sorted and table by table, so that two processes lock the same rows in the same order. The restriction is locked
+    // before its counts, as in a delete that cascades to them; the reverse order deadlocked.
     sql`
     with held as materialized (
       select account_id, id from ip_restrictions
@@ -73,7 +72,7 @@ export const addCounts = (db: Db, counts: readonly Count[]): Promise<void> =>
       last_at = greatest(a.last_at, excluded.last_at)`,
   )
 
-/** One row for each address, the one seen latest first. `before` is where the page before ended. */
+/** One row per address, latest first. `before` is the last row of the previous page. */
 export const listWarnings = async (
   db: Db,
   { accountId }: Caller,

@@ -4,24 +4,24 @@ import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import type { Outcome } from './counts.ts'
 
-/** How often an address was refused, or would have been, at a TCP edge or a route within an hour. */
+/** How often a TCP edge or a route refused an address within an hour, or would have refused it. */
 export type EdgeCount = {
   edgeId: Uuid
   sourceIp: string
   outcome: Outcome
-  /** Its own `ip_restriction` module decided, not a restriction of the account. */
+  /** True if the edge's own `ip_restriction` module decided, false for a restriction of the account. */
   byModule: boolean
-  /** Milliseconds of the hour's beginning. */
+  /** Start of the hour in milliseconds. */
   hour: number
   count: number
   lastAt: number
 }
 
-/** Adds to the existing counts, and to their sums by hour and by address. Skips edges and routes that have been deleted. */
+/** Also updates the sums by hour and by address. Skips deleted edges and routes. */
 export const addEdgeCounts = (db: Db, counts: readonly EdgeCount[]): Promise<void> =>
   run(
     db,
-    // In order, and the edge held before its counts, for the reasons of addCounts() in counts.ts.
+    // Sorted, and the edge is locked before its counts; addCounts() in counts.ts gives the reasons.
     sql`
     with held as materialized (
       select account_id, id from edges where id = any(${[...new Set(counts.map((count) => count.edgeId))]}::uuid[])

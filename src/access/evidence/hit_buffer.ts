@@ -5,18 +5,18 @@ import { addEdgeCounts } from './edge_counts.ts'
 import { createHitSums, type HitSums } from './hit_sums.ts'
 import { insertRefusals, type RefusalRow } from './refusals.ts'
 
-// Beyond this many within one interval, counts of further addresses and details of further refusals are lost, and that is
-// counted: a flood must not become a memory leak or a flood of writes.
+// Limits within one interval: a flood must not become a memory leak or a flood of writes. Hits beyond them are lost and
+// counted as lost.
 const maxCounts = 20_000
 const maxRefusals = 5_000
 
 export type HitBuffer = Pick<HitSums, 'count' | 'countAtEdge'> & {
   refused: (refusal: RefusalRow) => void
-  /** Writes what has come together. Call it every second or so, and before the end. */
+  /** Writes the pending hits. Call it about once a second and before exit. */
   flush: () => Promise<void>
 }
 
-/** Brings what restrictions did into the database without a write for each request. */
+/** Collects what restrictions did, so that requests need no write of their own. */
 export function createHitBuffer(db: Db, onLost: (hits: number) => void): HitBuffer {
   let sums = createHitSums(maxCounts, onLost)
   let refusals: RefusalRow[] = []
@@ -33,7 +33,7 @@ export function createHitBuffer(db: Db, onLost: (hits: number) => void): HitBuff
       sums = createHitSums(maxCounts, onLost)
       refusals = []
       try {
-        // A row that PostgreSQL refuses is dropped and counted as lost. Kept, it would hold up all others forever.
+        // A row that PostgreSQL rejects is dropped and counted as lost. Keeping it would block all others forever.
         await writeSalvaging(
           refusalsNow,
           (rows) => insertRefusals(db, rows),
@@ -53,7 +53,7 @@ export function createHitBuffer(db: Db, onLost: (hits: number) => void): HitBuff
         )
         edgeCounts = []
       } catch (error) {
-        // Kept for the next time, together with what has come since.
+        // Retried at the next flush, together with newer hits.
         counts.forEach(sums.add)
         edgeCounts.forEach(sums.addAtEdge)
         refusals = [...refusalsNow, ...refusals].slice(0, maxRefusals)

@@ -13,7 +13,7 @@ export type Hit = {
 export type EdgeHit = Omit<EdgeCount, 'hour' | 'count' | 'lastAt'> & { at: number }
 export type HitSums = ReturnType<typeof createHitSums>
 
-/** Adds up hits by what happened to which address in which hour: one row each. `onLost` is called for what finds no room. */
+/** Sums hits by restriction or edge, address, outcome and hour. `onLost` receives the hits that exceed the limit. */
 export function createHitSums(most: number, onLost: (hits: number) => void) {
   const ofRestrictions = new Map<string, Count>()
   const ofEdges = new Map<string, EdgeCount>()
@@ -45,10 +45,10 @@ export function createHitSums(most: number, onLost: (hits: number) => void) {
   return {
     add,
     addAtEdge,
-    /** `times`: the number of hits, when an edge node has already counted them. */
+    /** `times`: number of hits, for edge nodes that have already summed them. */
     count: ({ at, apiKeyId, ...hit }: Hit, times = 1): void =>
       add({ ...hit, hour: hourOf(at), count: times, lastAt: at, lastApiKeyId: apiKeyId }),
-    /** The same by where it happened, for what edge nodes report. */
+    /** For hits that edge nodes report by edge or route. */
     countAtEdge: ({ at, ...hit }: EdgeHit, times: number): void =>
       addAtEdge({ ...hit, hour: hourOf(at), count: times, lastAt: at }),
     ofRestrictions: (): Count[] => [...ofRestrictions.values()],

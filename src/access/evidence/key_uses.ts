@@ -4,23 +4,22 @@ import { sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 
-/** That a key was used in an hour, and from where. */
 export type ApiKeyUse = {
   accountId: Uuid
   apiKeyId: Uuid
   /** The hash of the token, when it is one that a rotation has replaced. */
   replacedToken?: Buffer
   sourceIp: string | null
-  /** Milliseconds of the hour's beginning. */
+  /** Start of the hour in milliseconds. */
   hour: number
 }
 type UseOfReplaced = ApiKeyUse & { replacedToken: Buffer }
 
-/** Skips keys that have been deleted and tokens that have been replaced again. */
+/** Skips deleted keys, and replaced tokens that have since been replaced again. */
 export async function addUses(db: Db, uses: readonly ApiKeyUse[]): Promise<void> {
   await run(
     db,
-    // In the order of their ids, as when an owner is deleted with all their keys: another order is a deadlock.
+    // Sorted by id, as when an owner is deleted with all their keys; another order deadlocks.
     sql`
     insert into api_key_uses as known (account_id, api_key_id, last_used_at, last_used_ip)
     select k.account_id, k.id, s.hour, s.ip
@@ -62,7 +61,7 @@ const addUsesOfReplaced = (db: Db, uses: readonly UseOfReplaced[]): Promise<void
       and (t.last_used_at is null or t.last_used_at <= held.hour)`,
   )
 
-/** Addresses are personal data: those of uses before the moment go, the time of the use stays. */
+/** Addresses are personal data: removes those of uses before the moment and keeps the time of the use. */
 export async function forgetAddressesOfUses(db: Db, moment: number): Promise<void> {
   for (const table of [sql`api_key_uses`, sql`api_key_previous_tokens`])
     await inBatches(

@@ -8,18 +8,18 @@ import type { RestrictionOutline, RestrictionType } from '../policies.ts'
 import { addressesOf, momentAt } from './bytes.ts'
 import type { Outcome } from './counts.ts'
 
-/** An address, when it last came or was refused, in milliseconds, and whether it was ever let in. */
+/** An address, the time in milliseconds when it last came or was refused, and whether it was ever let in. */
 export type LastSeen = { readonly address: Address; readonly at: number; readonly letIn: boolean }
 export type SeenAtModule = LastSeen & { readonly edgeId: Uuid }
 
 const hourMs = 60 * 60 * 1_000
-/** Counts are by the hour: those of the hour in which the time begins are left out. */
+/** Counts are hourly, so the partial hour in which the period begins is excluded. */
 const firstHour = (since: number): string => rfc3339(Math.ceil(since / hourMs) * hourMs)
 
-/** PostgreSQL keeps a plan for each number of lists that a statement merges, and the plan of hundreds takes megabytes. */
+/** PostgreSQL caches a plan for each number of merged lists, and a plan for hundreds of lists takes megabytes. */
 const listsAtOnce = 17
 
-/** The addresses that met restrictions of this type, each once, the latest first: let in, refused or warned of. */
+/** Addresses that restrictions of this type let in, refused or warned of: each once, latest first. */
 export async function listLastSeen(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -28,7 +28,7 @@ export async function listLastSeen(
   since: number,
   limit: number,
 ): Promise<LastSeen[]> {
-  // Each list in its own order, from its index: then PostgreSQL reads of each what it merges, and no more.
+  // Each list is sorted by its own index, so PostgreSQL reads only the rows that it merges.
   const letIn = sql`(
     select ip as source_ip, last_seen_at as seen_at, true as let_in from seen_addresses
     where account_id = ${accountId} and type = ${type} and last_seen_at >= ${rfc3339(since)}
@@ -55,7 +55,7 @@ export async function listLastSeen(
   return latest
 }
 
-/** The latest addresses of several lists. Most are in one of them; if too many are in several, more rows are needed. */
+/** Merges the latest addresses of several lists. Few addresses are in more than one; otherwise it reads more rows. */
 async function mergeLatest(db: Db, lists: readonly SqlFragment[], limit: number): Promise<LastSeen[]> {
   const all = lists.reduce((some, list) => sql`${some} union all ${list}`)
   for (let rows = Math.ceil(limit * 1.25); ; rows *= 4) {
@@ -65,7 +65,7 @@ async function mergeLatest(db: Db, lists: readonly SqlFragment[], limit: number)
   }
 }
 
-/** Those let in, refused or warned of where a policy is part of the `ip_restriction` module, each once by edge or route. */
+/** Addresses seen at modules that attach the policy: each once per edge or route. */
 export async function listLastSeenAtModules(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -106,7 +106,7 @@ function eachOnceAtEach({ read, edges }: Awaited<ReturnType<typeof readLatest>>,
     .slice(0, limit)
 }
 
-/** The same at these TCP edges and routes, with any module or none. */
+/** Addresses seen at these TCP edges and routes, with any module or none. */
 export async function listLastSeenAt(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -136,12 +136,12 @@ export async function listLastSeenAt(
 }
 
 type Bytes = { ips: Buffer; times: Buffer; flags: Buffer; edges: Buffer }
-/** The sum of no rows is null. */
+/** The sums of zero rows are null. */
 const none: Bytes = { ips: Buffer.alloc(0), times: Buffer.alloc(0), flags: Buffer.alloc(0), edges: Buffer.alloc(0) }
 
 /**
- * The latest of the rows, and all that are as late as the last of them. One row comes back, of bytes: rows are what costs in
- * the driver, and text of addresses and times what costs in PostgreSQL.
+ * The latest rows, including all ties with the last one. Returns them as one row of bytes: the driver is slow with many
+ * rows, and PostgreSQL with formatting addresses and times as text.
  */
 async function readLatest(db: Db, rows: SqlFragment, limit: number, edgeIds: SqlFragment = nothing) {
   const bytes = await one<Bytes | { ips: null }>(
@@ -160,7 +160,7 @@ async function readLatest(db: Db, rows: SqlFragment, limit: number, edgeIds: Sql
 
 const latestFirst = (a: LastSeen, b: LastSeen): number => b.at - a.at || compareAddresses(a.address, b.address)
 
-/** The latest first, and each address as it was seen last. */
+/** Latest first; keeps the latest sighting of each address. */
 function eachOnce<Seen extends LastSeen>(sightings: Seen[]): Seen[] {
   const known = new Map<number | string, Seen>()
   for (const seen of sightings.sort(latestFirst)) {

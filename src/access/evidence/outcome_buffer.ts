@@ -4,26 +4,26 @@ import { type Caller, restrictionTypesFor, type Traffic } from '../../identity/c
 import { hourOf } from '../../kernel/clock.ts'
 import { type AddressOutcome, keptPerAccount, writeOutcomes } from './address_outcomes.ts'
 
-/** A refusal is written again sooner: it counts only once the address is known to have been let in before. */
+/** Refusals are written again sooner: one counts only if the address is already known to have been let in. */
 const refusedAgainMs = 10 * 60 * 1_000
-// Beyond this many within one interval, further ones wait for their next time, and that is counted.
+// Limit within one interval. Outcomes beyond it wait for their next occurrence and are counted as lost.
 const maxPending = 20_000
-// About 20 MB. When it is full it is emptied: some rows are then written once more than they had to be.
+// About 20 MB. The map is cleared when full, so a few rows are written once more than necessary.
 const maxNoted = 100_000
 
 export type OutcomeBuffer = {
   saw: (outcome: AddressOutcome) => void
-  /** Writes what has come together. Call it every second or so, and before the end. */
+  /** Writes the pending outcomes. Call it about once a second and before exit. */
   flush: () => Promise<void>
 }
 
 /**
- * Brings which addresses were let in, and which of them were refused, into the database: each once an hour, or when its
- * outcome is another than before. A client that keeps changing addresses causes at most as many writes an hour.
+ * Collects which addresses were let in or refused, and writes each once an hour or when its outcome changes. This also
+ * bounds the writes caused by a client that keeps changing addresses.
  */
 export function createOutcomeBuffer(db: Db, onLost: (outcomes: number) => void): OutcomeBuffer {
   let pending = new Map<string, AddressOutcome>()
-  /** The outcome that was noted last, and when. */
+  /** The last outcome noted, and its time. */
   const noted = new Map<string, { outcome: AddressOutcome['outcome']; at: number }>()
   let written = new Map<string, number>()
   let hourOfNoted = 0
@@ -31,7 +31,7 @@ export function createOutcomeBuffer(db: Db, onLost: (outcomes: number) => void):
   function isNew(place: string, mark: string, { outcome, at }: AddressOutcome): boolean {
     const known = noted.get(mark)
     if (known?.outcome === outcome && (outcome === 'allowed' || at - known.at < refusedAgainMs)) return false
-    // Apart, so that a flood of refused addresses leaves room for those that are let in.
+    // Separate limits, so that a flood of refused addresses leaves room for allowed ones.
     const share = `${place} ${outcome}`
     const count = written.get(share) ?? 0
     if (pending.size >= maxPending || (!known && count >= keptPerAccount)) {
@@ -61,14 +61,14 @@ export function createOutcomeBuffer(db: Db, onLost: (outcomes: number) => void):
       const now = pending
       pending = new Map()
       try {
-        // A row that PostgreSQL refuses is dropped and counted as lost. Kept, it would hold up all others forever.
+        // A row that PostgreSQL rejects is dropped and counted as lost. Keeping it would block all others forever.
         await writeSalvaging(
           [...now.values()],
           (outcomes) => writeOutcomes(db, outcomes),
           () => onLost(1),
         )
       } catch (error) {
-        // Kept for the next time, together with what has come since, which is newer.
+        // Retried at the next flush. Newer outcomes win.
         pending = new Map([...now, ...pending])
         throw error
       }
@@ -78,7 +78,10 @@ export function createOutcomeBuffer(db: Db, onLost: (outcomes: number) => void):
 
 type Decided = { readonly type: Traffic; readonly enforced: boolean; readonly allowed: boolean }
 
-/** For every call that restrictions could have refused, under each type of traffic that it counts as. */
+/**
+ * Call it for every request that restrictions could have refused. It notes the address under each of the caller's types
+ * of traffic.
+ */
 export function noteOutcomes(
   buffer: OutcomeBuffer,
   caller: Caller,

@@ -7,7 +7,7 @@ import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type PageQuery, rowsToFetch } from '../../kernel/paging.ts'
 
 type RefusalColumns = {
-  /** That of the refused operation. */
+  /** Id of the refused operation. */
   id: Uuid
   type: string
   operation: string

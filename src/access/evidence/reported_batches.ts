@@ -2,12 +2,12 @@ import { type Db, maybeOne, run } from '../../db/pool.ts'
 import { type SqlFragment, sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 
-/** The senders of one node that are remembered. An agent is another one after a start without its own notes. */
+/** Senders remembered per node. An agent that starts without its own notes is a new sender. */
 const sendersKept = 10
 
 /**
- * Notes that a batch of a node's counts is taken, so that it counts once, however often the node sends it: batches of one
- * sender have ascending numbers. Resolves to false when it was taken before.
+ * Records a batch of a node's counts, so that it counts once even if the node resends it: the batches of a sender have
+ * ascending numbers. Resolves to false if the batch was taken before.
  */
 export async function takeBatch(
   tx: Db,
@@ -24,7 +24,7 @@ export async function takeBatch(
       where b.batch < excluded.batch
     returning (xmax = 0) as is_new`,
   )
-  // A stolen node can invent senders.
+  // Bounds the table: a compromised node can invent senders.
   if (added?.is_new)
     await run(
       tx,

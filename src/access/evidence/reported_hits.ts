@@ -12,8 +12,8 @@ type ReportedBatch = { node: string; sender: string; batch: number }
 const [ofRestrictions, ofEdges] = [sql`restriction_hit_batches`, sql`edge_hit_batches`]
 
 /**
- * Adds what a node counted, once. In two transactions: counts hold their restriction or edge, and a change set that deletes
- * both, in its own order, would be a deadlock with one that holds both.
+ * Adds the hits that a node counted, once per batch. Uses two transactions: counts lock their restriction or edge, and
+ * one transaction that locks both could deadlock with a change set that deletes both in its own order.
  */
 export async function addReportedHits(pool: DbPool, batch: ReportedBatch, sums: HitSums, now: number): Promise<void> {
   const once = (table: SqlFragment, add: (tx: Db) => Promise<void>) =>
@@ -24,7 +24,7 @@ export async function addReportedHits(pool: DbPool, batch: ReportedBatch, sums: 
   await once(ofEdges, (tx) => addEdgeCounts(tx, sums.ofEdges()))
 }
 
-/** Agents that have not been heard of for as long as nodes keep hits. */
+/** Forgets agents that have been silent for longer than nodes keep hits. */
 export async function deleteOldHitBatches(db: Db, now: number): Promise<void> {
   for (const table of [ofRestrictions, ofEdges])
     await run(db, sql`delete from ${table} where received_at < ${rfc3339(now - daysKept * dayMs)}`)

@@ -5,15 +5,15 @@ import { transaction } from '../../db/transaction.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 
-/** Sums of counts, by the columns of `key`. */
+/** A table of summed counts, grouped by the columns of `key`. */
 type RollUp = {
   table: string
-  /** Columns, with their types. */
+  /** Column names and their types. */
   key: Readonly<Record<string, string>>
-  /** The other columns, and what they are of the counts with one key. */
+  /** The summed columns and their SQL expressions. */
   sums: Readonly<Record<string, string>>
 }
-/** Counts, what they are of, and their sums. */
+/** A table of counts, the table of their owners, and their sums. */
 type Source = { counts: string; owners: string; owner: string; byHour: RollUp; byAddress: RollUp }
 
 const restrictions: Source = {
@@ -51,12 +51,12 @@ const edges: Source = {
   },
 }
 
-/** Rows of one transaction: it must end before any time-out, and before requests that wait for a row notice. */
+/** Rows per transaction: it must stay below every time-out and below what requests waiting for a row would notice. */
 const batchSize = 5_000
 
 type Counted = Readonly<Record<string, unknown>> & { count: number }
 
-/** Addresses are personal data: what is older than the configured time goes, from the sums as well. */
+/** Addresses are personal data: deletes those past their configured retention from the counts and the sums. */
 export const deleteCountsBefore = (db: DbPool, moment: number) => deleteBefore(db, restrictions, moment)
 export const deleteEdgeCountsBefore = (db: DbPool, moment: number) => deleteBefore(db, edges, moment)
 
@@ -64,7 +64,7 @@ async function deleteBefore(db: DbPool, { counts, byHour, byAddress }: Source, m
   let total = 0
   for (;;) {
     const deleted = await transaction(db, async (tx) => {
-      // Two processes that delete at once would wait for each other's sums, in any order.
+      // Two processes that delete at the same time would wait for each other's sums in random order.
       await run(tx, sql`select ${lockInTransaction('retention')}`)
       const { rows } = await tx.query({
         text: `
@@ -73,7 +73,7 @@ async function deleteBefore(db: DbPool, { counts, byHour, byAddress }: Source, m
           returning *`,
         values: [rfc3339(moment)],
       })
-      // In this order, as when counts are added.
+      // Same order as when counts are added.
       for (const rollUp of [byHour, byAddress]) await subtract(tx, rollUp, rows as Counted[])
       return rows.length
     })
@@ -85,7 +85,7 @@ async function deleteBefore(db: DbPool, { counts, byHour, byAddress }: Source, m
 const same = (columns: readonly string[], one: string, other: string) =>
   columns.map((column) => `${one}.${column} = ${other}.${column}`).join(' and ')
 
-/** Takes from the sums what has been deleted of the counts. Nothing else can have made a sum 0: counts begin at 1. */
+/** Subtracts deleted counts from the sums. A sum of 0 is deleted: counts start at 1, so no counts are left. */
 async function subtract(tx: Db, { table, key }: RollUp, gone: readonly Counted[]): Promise<void> {
   if (gone.length === 0) return
   const columns = Object.keys(key)
@@ -118,8 +118,8 @@ async function subtract(tx: Db, { table, key }: RollUp, gone: readonly Counted[]
 type Owner = { account_id: Uuid; id: Uuid }
 
 /**
- * Recomputes sums that differ from their counts since a moment: an older version has counted without them, or they have not
- * been added up yet. One restriction, edge or route in each transaction. Resolves to how many there were.
+ * Recomputes sums that differ from their counts since a moment, because an older version counted without them or they
+ * were never summed. Each owner gets its own transaction. Resolves to the number repaired.
  */
 export async function repairRollUps(db: DbPool, since?: number): Promise<number> {
   let repaired = 0
@@ -150,7 +150,7 @@ async function findDiffering(
   return rows as Owner[]
 }
 
-/** Writers of counts lock the owner, so they wait until this ends. */
+/** Writers of counts lock the owner too, so they wait until this ends. */
 async function rebuild(tx: Db, { counts, owners, owner, byHour, byAddress }: Source, { account_id, id }: Owner) {
   const values = [account_id, id]
   await tx.query({ text: `select from ${owners} where account_id = $1 and id = $2 for update`, values })

@@ -2,18 +2,18 @@ import type { DbPool } from '../../db/pool.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { addRuleHits, dayOf, type RuleHits, type RuleOutcome } from './rule_hits.ts'
 
-// Beyond this many rules within one interval, hits of further ones are lost, and that is counted.
+// Limit within one interval. Hits of further rules are lost and counted as lost.
 const maxPending = 100_000
-/** In one transaction: rows that two processes write are held for as long as it takes. */
+/** Rows per transaction, which keeps short how long two processes block each other. */
 const rowsAtOnce = 5_000
 
 export type RuleHitBuffer = {
   count: (hit: { accountId: Uuid; ruleId: Uuid; outcome: RuleOutcome; at: number }) => void
-  /** Writes what has come together. Call it every second or so, and before the end. */
+  /** Writes the pending hits. Call it about once a second and before exit. */
   flush: () => Promise<void>
 }
 
-/** Brings which rules decided about calls of the API into the database, without a write for each. */
+/** Collects which rules decided about API calls, so that calls need no write of their own. */
 export function createRuleHitBuffer(db: DbPool, onLost: (hits: number) => void): RuleHitBuffer {
   let pending = new Map<string, RuleHits>()
 
@@ -43,7 +43,7 @@ export function createRuleHitBuffer(db: DbPool, onLost: (hits: number) => void):
         for (; written < rows.length; written += rowsAtOnce)
           await addRuleHits(db, rows.slice(written, written + rowsAtOnce))
       } catch (error) {
-        // Kept for the next time, together with what has come since.
+        // Retried at the next flush, together with newer hits.
         for (const hits of rows.slice(written)) add(hits)
         throw error
       }

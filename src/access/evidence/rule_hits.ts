@@ -6,31 +6,31 @@ import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import { takeBatch } from './reported_batches.ts'
 
-/** What became of what a rule decided. `warned`: its restriction is not enforced. */
+/** What happened to the address. `warned`: the restriction is not enforced. */
 export const ruleOutcomes = ['allowed', 'refused', 'warned'] as const
 export type RuleOutcome = (typeof ruleOutcomes)[number]
 
-/** How often a rule decided on one day. */
+/** Hits of one rule on one day. */
 export type RuleHits = {
   accountId: Uuid
   ruleId: Uuid
-  /** Milliseconds of the day's beginning, in UTC. */
+  /** Start of the day (UTC) in milliseconds. */
   day: number
   lastAt: number
 } & Record<RuleOutcome, number>
 
 export const dayMs = 24 * 60 * 60 * 1_000
 export const dayOf = (at: number): number => at - (at % dayMs)
-/** Days are kept for what the API shows of them. The sum and the time of the last hit stay as long as the rule. */
+/** The API shows this many days. The total and the time of the last hit stay as long as the rule. */
 export const daysKept = 31
 
-/** Adds to the existing counts. Skips rules that have been deleted. All of it, or nothing. */
+/** Adds all hits or none. Skips deleted rules. */
 export const addRuleHits = (pool: DbPool, hits: readonly RuleHits[]): Promise<void> =>
   transaction(pool, (tx) => writeRuleHits(tx, hits))
 
 export type RuleHitBatch = { node: string; sender: Uuid; batch: number; hits: readonly RuleHits[] }
 
-/** Adds what a node counted, once. Resolves to false when it was there before. */
+/** Adds the hits that a node counted, once per batch. Resolves to false if the batch was taken before. */
 export const addReportedRuleHits = (
   pool: DbPool,
   { node, sender, batch, hits }: RuleHitBatch,
@@ -43,7 +43,7 @@ export const addReportedRuleHits = (
   })
 
 async function writeRuleHits(tx: Db, hits: readonly RuleHits[]): Promise<void> {
-  // Sorted, so that two processes that add to the same rows take them in the same order.
+  // Sorted: two processes that add to the same rows must lock them in the same order.
   const counted = sql`
     select r.account_id, r.id, s.day, s.allowed, s.refused, s.warned, s.last_at from unnest(
         ${hits.map(({ accountId }) => accountId)}::uuid[], ${hits.map(({ ruleId }) => ruleId)}::uuid[],
@@ -72,7 +72,7 @@ async function writeRuleHits(tx: Db, hits: readonly RuleHits[]): Promise<void> {
   )
 }
 
-/** Days past their time, counts of rules that are gone, and agents that have not been heard of for as long. */
+/** Deletes days past their retention, counts of deleted rules, and agents silent for that long. */
 export async function deleteOldRuleHits(db: Db, now: number): Promise<void> {
   await deleteInBatches(db, sql`ip_rule_hit_days`, sql`day < ${rfc3339(now - daysKept * dayMs).slice(0, 10)}::date`)
   for (const table of [sql`ip_rule_hits`, sql`ip_rule_hit_days`])

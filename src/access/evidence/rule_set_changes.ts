@@ -4,17 +4,17 @@ import { type SqlFragment, sql } from '../../db/sql.ts'
 import { rfc3339 } from '../../kernel/clock.ts'
 import type { Id, Uuid } from '../../kernel/ids.ts'
 
-/** The change that the rules belong to, by what its audit event says of it. */
+/** The change that the rules belong to, identified as in its audit event. */
 export type RuleSetChange = { accountId: Uuid; operationId: Id<'op'> }
-/** `replaced`: another expiry or description came for the same range. `added` has what came in place of it, too. */
+/** `replaced`: the same range came with another expiry or description. `added` includes the replacement. */
 export type RuleSetPart = 'removed' | 'replaced' | 'added'
 
 /** About 10 MB. An account that replaces whole sets all day keeps only its latest changes. */
 const rulesKeptPerAccount = 500_000
-/** What a change counts as besides its rules, so that the number of changes is bounded, too. */
+/** Fixed cost of a change, which also bounds the number of changes without rules. */
 const perChange = 100
 
-/** An `insert` of one part, from rows with `cidr`, `action` and `expires_at`: a statement, or a part of one. */
+/** Builds an `insert` of one part from rows with `cidr`, `action` and `expires_at`. */
 export const noteRules = (
   { accountId, operationId }: RuleSetChange,
   policy: Uuid,
@@ -26,7 +26,7 @@ export const noteRules = (
     coalesce(array_agg(expires_at), '{}'), count(*)
   from ${from}`
 
-/** To be called after the last part: whole changes go, because half of one would tell of rules that never were. */
+/** Call it after the last part. Deletes whole changes, because half of one would show rule sets that never existed. */
 export const forgetOldRuleSets = (tx: Db, { accountId }: RuleSetChange): Promise<void> =>
   later(
     tx,
@@ -38,7 +38,7 @@ export const forgetOldRuleSets = (tx: Db, { accountId }: RuleSetChange): Promise
       where kept > ${rulesKeptPerAccount})`,
   )
 
-/** How many rules went with a rule set or a policy. Undefined when that has been forgotten. */
+/** Number of rules removed with a rule set or a policy. Undefined if the record has been deleted. */
 export const rulesRemovedBy = async (
   db: Db,
   { accountId, operationId }: RuleSetChange,

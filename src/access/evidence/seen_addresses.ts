@@ -5,25 +5,25 @@ import { rfc3339 } from '../../kernel/clock.ts'
 import type { Uuid } from '../../kernel/ids.ts'
 import type { RestrictionType } from '../policies.ts'
 
-/** An address from which an account was used, and the hour in which that was. */
+/** An address that used an account, and in which hour. */
 export type SeenAddress = {
   accountId: Uuid
   type: RestrictionType
   sourceIp: string
-  /** Milliseconds of the hour's beginning. */
+  /** Start of the hour in milliseconds. */
   hour: number
 }
 
 /** An IPv6 customer has 2^64 addresses: without a bound one account could fill the table. */
 const keptPerAccount = 10_000
-/** A week can be asked for at any time of day. */
+/** Eight days cover a full week, asked for at any time of day. */
 export const seenForDays = 8
 
-/** Adds what was seen, and keeps the newest 10,000 of each account and type. */
+/** Keeps the newest 10,000 addresses of each account and type. */
 export async function addSeenAddresses(db: Db, seen: readonly SeenAddress[]): Promise<void> {
   await run(
     db,
-    // Sorted, so that two processes that write the same rows take them in the same order.
+    // Sorted: two processes that write the same rows must lock them in the same order.
     sql`
     insert into seen_addresses as known (account_id, type, ip, first_seen_at, last_seen_at)
     select s.account_id, s.type, s.ip, s.hour, s.hour from unnest(
@@ -37,8 +37,8 @@ export async function addSeenAddresses(db: Db, seen: readonly SeenAddress[]): Pr
   const accounts = new Map(seen.map(({ accountId, type }) => [`${accountId} ${type}`, { accountId, type }]))
   await run(
     db,
-    // By their places, which a plan made for a small table cannot get wrong. What another process is writing at this
-    // moment is left to the next time: waiting for it could be a deadlock.
+    // By ctid, for which PostgreSQL needs no statistics: a plan made for a small table was a bad one for a large table.
+    // Skips rows that another process has locked, because waiting for them could deadlock.
     sql`
     delete from seen_addresses where ctid = any(array(
       select ctid from seen_addresses where ctid = any(array(

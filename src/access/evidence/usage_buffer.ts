@@ -6,37 +6,36 @@ import type { RestrictionType } from '../policies.ts'
 import { type ApiKeyUse, addUses } from './key_uses.ts'
 import { addSeenAddresses, type SeenAddress } from './seen_addresses.ts'
 
-// Beyond this many new ones within one interval, further ones wait for their next use, and that is counted.
+// Limit within one interval. Further ones wait for their next use and are counted as lost.
 const maxPending = 20_000
-// About 15 MB. When it is full it is emptied: some rows are then written once more than they had to be.
+// About 15 MB. The set is cleared when full, so a few rows are written once more than necessary.
 const maxNoted = 100_000
 
-/** That a key was used, and from where. */
 type Use = { caller: Caller; sourceIp: string | undefined; replacedToken: Buffer | undefined }
 
 export type Sighting = {
   accountId: Uuid
-  /** What kind of traffic it was, in the words of IP restrictions. */
+  /** Type of traffic, as IP restrictions name it. */
   type: RestrictionType
-  /** Undefined when it could not be read. */
+  /** Undefined if it could not be parsed. */
   sourceIp: string | undefined
   at: number
   apiKey?: { id: Uuid; replacedToken?: Buffer }
 }
 export type UsageBuffer = {
   saw: (sighting: Sighting) => void
-  /** Writes what has come together. Call it every second or so, and before the end. */
+  /** Writes the pending uses. Call it about once a second and before exit. */
   flush: () => Promise<void>
 }
 
 /**
- * Brings when and from where accounts and their keys are used into the database, to the hour, without a write for each
- * request: a process writes a key and an address once an hour, together with what else was new within the second.
+ * Collects when and from where accounts and keys are used, to the hour. A process writes each key and address once an
+ * hour, batched by the second, instead of once per request.
  */
 export function createUsageBuffer(db: Db, onLost: (usageBuffer: number) => void): UsageBuffer {
   let addresses = new Map<string, SeenAddress>()
   let uses = new Map<string, ApiKeyUse>()
-  /** What has been noted within this hour. */
+  /** Already noted within this hour. */
   const noted = new Set<string>()
   let hourOfNoted = 0
 
@@ -76,7 +75,7 @@ export function createUsageBuffer(db: Db, onLost: (usageBuffer: number) => void)
         usesNow.clear()
         if (addressesNow.size) await addSeenAddresses(db, [...addressesNow.values()])
       } catch (error) {
-        // Kept for the next time, together with what has come since, which is newer.
+        // Retried at the next flush. Newer uses win.
         addresses = new Map([...addressesNow, ...addresses])
         uses = new Map([...usesNow, ...uses])
         throw error
@@ -85,10 +84,10 @@ export function createUsageBuffer(db: Db, onLost: (usageBuffer: number) => void)
   }
 }
 
-/** To be called for every request with a good token or session, before anything can refuse it. */
+/** Call it for every request with a valid token or session, before a restriction can refuse it. */
 export function noteUse(buffer: UsageBuffer, { caller, sourceIp, replacedToken }: Use, at: number): void {
   const apiKey = { id: toUuid(caller.apiKeyId), ...(replacedToken && { replacedToken }) }
-  // Under each type whose restrictions decide about it, so that the impact of a change of either shows this address.
+  // Noted under each type whose restrictions decide about it, so that a preview of either type includes this address.
   for (const type of restrictionTypesFor(caller))
     buffer.saw({ accountId: caller.accountId, type, sourceIp, at, apiKey })
 }

@@ -19,14 +19,14 @@ import {
 import type { Scope } from './scope.ts'
 
 export type Becomes = 'changed' | 'created' | 'deleted'
-/** Why those who would be affected at a place are not all known. */
+/** Why the addresses affected at a place are not all known. */
 export type Unknown = 'agents' | 'new' | 'new_in_place' | 'moved' | 'not_reported' | 'silent_nodes' | 'too_many'
 
 export type PlaceImpact = {
   readonly type: 'api' | 'dashboard' | 'agent' | 'tcp_edge' | 'route'
   readonly target: Pick<Target, 'id' | 'parent_id'> | undefined
   readonly becomes: Becomes
-  /** `none`: those who were let in are not known at all. */
+  /** `none`: it is unknown which addresses were let in. */
   readonly evidence: 'complete' | 'partial' | 'none'
   readonly unknown: Unknown | undefined
   readonly seen: readonly LastSeen[]
@@ -36,7 +36,7 @@ export type PlaceImpact = {
 }
 export type Impact = { readonly places: readonly PlaceImpact[]; readonly isCut: boolean }
 
-/** What a change leaves behind, read before it is undone. */
+/** State after the change, read before the change is rolled back. */
 export type Left = { readonly places: Places; readonly policies: ReadonlyMap<Uuid, CompiledPolicy> }
 
 type Question = {
@@ -45,14 +45,14 @@ type Question = {
   readonly scope: Scope
   readonly since: number
   readonly now: number
-  /** Some nodes that serve the account cannot be heard. */
+  /** Some nodes that serve the account do not report. */
   readonly areNodesSilent: boolean
 }
 
-/** As many addresses as are kept of an account and kind of traffic. */
+/** The number of addresses kept for an account and type of traffic. */
 const maxTried = keptPerAccount
 
-/** The rules of changed policies, which nothing has once the change is undone. */
+/** Reads the rules of changed policies while the change still exists; they are lost once it is rolled back. */
 export async function policiesLeft(
   db: DbPool,
   { accountId, scope, now }: Pick<Question, 'accountId' | 'scope' | 'now'>,
@@ -72,13 +72,13 @@ export async function policiesLeft(
   return compiled
 }
 
-/** A place at which others would decide. `after` is undefined where no address is let in any more. */
+/** A place where the deciding policies differ. `after` is undefined if the place lets in no address any more. */
 type Compared = Pick<PlaceImpact, 'type' | 'target' | 'becomes' | 'unknown'> & {
   readonly before: readonly Deciding[]
   readonly after: readonly Deciding[] | undefined
 }
 
-/** Who of those seen since then would be refused, let in or warned of. `before` is how it is. */
+/** Which of the addresses seen since then would be refused, let in or warned of. `before` is the current state. */
 export async function impactOf(question: Question, before: Places, left: Left): Promise<Impact> {
   const after = left.places
   const types = typesIn(question.scope, [...before.restrictions, ...after.restrictions])
@@ -127,7 +127,7 @@ function gonePlace(was: Target, before: Places, after: Places): Compared | undef
   return { type: typeOf(was), target: was, becomes: 'deleted', unknown: undefined, ...place }
 }
 
-/** Who will come is not known. Where nothing restricts it, nothing is to be said. */
+/** The future clients of a new place are unknown. A place without any restriction is not reported. */
 function newPlace(is: Target, before: Places, after: Places): Compared | undefined {
   const deciding = decidingAt(after, is)
   const former = routeInPlaceOf(before, is)
@@ -136,7 +136,7 @@ function newPlace(is: Target, before: Places, after: Places): Compared | undefin
   return { type: typeOf(is), target: is, becomes: 'created', unknown: former ? 'new_in_place' : 'new', ...place }
 }
 
-/** Those seen at each place, where they say something of it. */
+/** Addresses seen at each place, if they allow a conclusion about it. */
 async function seenAt({ db, accountId, since }: Question, compared: readonly Compared[], before: Places) {
   const byType = new Map<string, readonly LastSeen[]>()
   for (const type of restrictionTypes)
@@ -154,7 +154,7 @@ async function seenAt({ db, accountId, since }: Question, compared: readonly Com
 type Verdict = 'allowed' | 'warned' | 'refused'
 type VerdictOf = (deciding: readonly Deciding[] | undefined, when: 'before' | 'after', seen: LastSeen) => Verdict
 
-/** Each policy is loaded once, and again as it would be where its rules change. */
+/** Loads each policy once, and twice if the change alters its rules. */
 async function verdicts(
   { db, accountId, now }: Question,
   compared: readonly Compared[],

@@ -6,10 +6,9 @@ import { loadOutline, type RestrictionOutline, type RestrictionType } from '../p
 import { routesOfPath } from '../tests/route_of_path.ts'
 import type { Scope } from './scope.ts'
 
-/** What decides about the addresses at a place. Unenforced, it only warns. */
+/** A restriction or module that decides about addresses at a place. Unenforced, it only warns. */
 export type Deciding = { readonly enforced: boolean; readonly policies: readonly { id: Uuid; revision: number }[] }
 
-/** A TCP edge or a route. */
 export type Target = {
   readonly id: Uuid
   readonly kind: 'tcp' | 'route'
@@ -21,15 +20,15 @@ export type Target = {
   readonly module: Deciding | null
 }
 
-/** What decides where, at one moment. */
+/** All restrictions, TCP edges and routes at one moment. */
 export type Places = {
   readonly restrictions: readonly RestrictionOutline[]
   readonly targets: ReadonlyMap<Uuid, Target>
-  /** There are more edges and routes than are compared. */
+  /** The account has more edges and routes than are compared. */
   readonly isCut: boolean
 }
 
-/** An account with more can restrict all of them with one change. */
+/** A limit is needed because one change can restrict every edge and route of an account. */
 const maxTargets = 10_000
 
 export async function loadPlaces(db: Db, accountId: Uuid, scope: Scope): Promise<Places> {
@@ -65,7 +64,7 @@ export async function loadPlaces(db: Db, accountId: Uuid, scope: Scope): Promise
   }
 }
 
-/** The types of traffic that restrictions decide about, of those that a change is about. */
+/** Types of traffic whose restrictions the change touches. */
 export const typesIn = ({ types, policies }: Scope, restrictions: readonly RestrictionOutline[]): RestrictionType[] => [
   ...new Set([
     ...types,
@@ -73,7 +72,7 @@ export const typesIn = ({ types, policies }: Scope, restrictions: readonly Restr
   ]),
 ]
 
-/** A dashboard session has to pass the restrictions of the API as well. */
+/** A dashboard session must also pass the restrictions of the API. */
 const decidingTypes: Readonly<Record<RestrictionType, readonly RestrictionType[]>> = {
   api: ['api'],
   dashboard: ['dashboard', 'api'],
@@ -89,7 +88,7 @@ export const decidingAt = (places: Places, { module }: Target): Deciding[] => [
   ...decidingAbout(places, 'endpoints'),
 ]
 
-/** Only what makes a difference: the same policies with the same rules. */
+/** True if the policies and their rules are the same; nothing else makes a difference. */
 export const isSame = (one: readonly Deciding[], other: readonly Deciding[]): boolean =>
   signatureOf(one) === signatureOf(other)
 const signatureOf = (deciding: readonly Deciding[]): string =>
@@ -98,7 +97,7 @@ const signatureOf = (deciding: readonly Deciding[]): string =>
     .sort()
     .join('\n')
 
-/** The route that has the requests of another one where that is not there. */
+/** The route that receives the requests of a missing one. */
 export function routeInPlaceOf({ targets }: Places, gone: Target): Target | undefined {
   if (gone.kind === 'tcp') return undefined
   const others = [...targets.values()].filter(
@@ -106,7 +105,7 @@ export function routeInPlaceOf({ targets }: Places, gone: Target): Target | unde
       each.parent_id !== null &&
       each.parent_id === gone.parent_id &&
       each.id !== gone.id &&
-      // Beside a prefix, a route for exactly that path keeps only what it has.
+      // A route for exactly this path keeps only its own requests when the prefix beside it is removed.
       (gone.match_type === 'exact_path' || each.match_type === 'path_prefix'),
   )
   return routesOfPath(
@@ -115,7 +114,7 @@ export function routeInPlaceOf({ targets }: Places, gone: Target): Target | unde
   ).serving
 }
 
-/** Whether a place gets other requests than before, so that those seen there say nothing of it. */
+/** True if a place receives other requests than before, so the addresses seen there allow no conclusion. */
 export const isMoved = (before: Target, after: Target): boolean =>
   before.match !== after.match ||
   before.match_type !== after.match_type ||

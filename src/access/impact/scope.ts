@@ -1,16 +1,16 @@
 import { type Id, isId, toUuid, type Uuid } from '../../kernel/ids.ts'
 import { type RestrictionType, restrictionTypes } from '../policies.ts'
 
-/** A resource before and after a change, as the audit shows it. */
+/** A resource before and after a change, as in the audit log. */
 export type Changed = { readonly resource: string; readonly before: object | null; readonly after: object | null }
 
-/** What of that can decide about addresses: where to look for places that would decide otherwise. */
+/** The parts of a change that can decide about addresses: where to look for changed decisions. */
 export type Scope = {
   readonly types: readonly RestrictionType[]
   readonly policies: readonly Uuid[]
   /** TCP edges and routes. */
   readonly targets: readonly Uuid[]
-  /** HTTPS edges, with all of their routes. */
+  /** HTTPS edges, including all their routes. */
   readonly edges: readonly Uuid[]
 }
 
@@ -22,7 +22,7 @@ export function scopeOf(changes: readonly Changed[]): Scope {
     for (const fields of [before, after] as ({ [name: string]: unknown } | null)[]) {
       if (isId('ipx', resource)) types.add(String(fields?.type))
       if (isId('ipr', resource)) ids.add(String((fields?.ip_policy as { id?: unknown } | undefined)?.id))
-      // Routes take requests from each other.
+      // A new or removed route changes which requests the other routes of its edge receive.
       if (isId('edghtsrt', resource) && !(before && after)) ids.add(String(fields?.edge_id))
     }
   }

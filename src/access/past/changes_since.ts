@@ -4,14 +4,15 @@ import { rfc3339 } from '../../kernel/clock.ts'
 import { firstUuidOf, momentOfUuid, type Uuid } from '../../kernel/ids.ts'
 import { NotRecorded, type PastChange } from './walk_back.ts'
 
-/** How far ids and times may be apart: ids have the clock of a process, and are made in the middle of a transaction. */
+/** Largest distance between an id and its timestamp: ids use a process's clock and are created mid-transaction. */
 const slackMs = 15 * 60_000
-/** As long as this takes a fraction of a second. Those who have more ask about a later time. */
+/** Keeps the query below a second. Accounts with more changes must ask about a later time. */
 const mostChanges = 20_000
 
 /**
- * The changes since a moment that `which` selects, a condition on `e`, the latest first. A change counts from when its transaction
- * began, as its event says. Those that were written after a later one count as later too: they found what that one left.
+ * Changes since a moment that match `which`, a condition on `e`, latest first. A change is dated by the start of its
+ * transaction, as in its event. One written after a later change counts as later too, because it built on the state
+ * that the other left.
  */
 export async function changesSince(db: Db, accountId: Uuid, moment: number, which: SqlFragment): Promise<PastChange[]> {
   await refuseForgotten(db, accountId, moment)
@@ -32,12 +33,12 @@ export async function changesSince(db: Db, accountId: Uuid, moment: number, whic
   const isLater = ({ created_at }: PastChange) => Date.parse(created_at) > moment
   const later = rows.slice(0, rows.findLastIndex(isLater) + 1)
   const oldest = later.at(-1)
-  // All that were read may be later, and others before them as well.
+  // The read stopped at its limit, so older changes may also fall into the period.
   if (oldest && oldest.seen >= mostChanges && later.length === rows.length) throw new NotRecorded(oldest)
   return later.filter((row) => row.is_asked)
 }
 
-/** The audit is forgotten by whole months of ids, the oldest first: what is as young as the oldest event's month is there. */
+/** Retention deletes the oldest months of ids, so everything since the oldest event's month is complete. */
 async function refuseForgotten(db: Db, accountId: Uuid, moment: number): Promise<void> {
   const oldest = await maybeOne<NotRecorded['change'] & { id: Uuid }>(
     db,

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Action } from '../../kernel/ip/ranges.ts'
 
-/** A rule as it was. Its id is not known if a replacement of the whole set removed it. */
+/** A rule in the past. Its id is unknown if a replacement of the whole set removed it. */
 export type PastRule = {
   readonly action: Action
   readonly expiresAt: number | null
@@ -9,14 +9,14 @@ export type PastRule = {
 }
 export type PastDecider = { readonly enforced: boolean; readonly policies: readonly string[] }
 
-/** What decides about one address at a place, at some moment. Ids as the audit has them. */
+/** Everything that decided about one address at a place, at some moment. Ids are as in the audit log. */
 export type PastWorld = {
   readonly restrictions: Map<string, PastDecider>
-  /** By policy and range: those that contain the address. */
+  /** By policy and range. Only ranges that contain the address. */
   readonly rules: Map<string, Map<string, PastRule>>
-  /** Policies whose rules at that moment are not recorded, and the change before which they are not. */
+  /** Policies whose earlier rules are not recorded, with the change before which they are unknown. */
   readonly lost: Map<string, PastChange>
-  /** Whether the TCP edge or route is there, if the question is about one. */
+  /** Whether the TCP edge or route existed, if the question names one. */
   isThere: boolean
   /** Its `ip_restriction` module, if it is enabled. */
   module: PastDecider | undefined
@@ -31,24 +31,22 @@ export type PastChange = {
   readonly before: Fields | null
   readonly after: Fields | null
 }
-/** What a change of many rules did to those around the address. */
+/** How a bulk change altered the rules whose range contains the address. */
 export type RuleSetDelta = {
   readonly removed: ReadonlyMap<string, PastRule>
   readonly added: readonly string[]
 }
 
 export type Subject = {
-  /** The restricted traffic. */
   readonly type: string
-  /** The TCP edge or route. */
   readonly target: string | undefined
-  /** Whether a range, in canonical form, contains the address. */
+  /** Whether a canonical range contains the address. */
   readonly isAround: (cidr: string) => boolean
-  /** Undefined when it was not recorded, or is forgotten. */
+  /** Undefined if it was never recorded or has been deleted. */
   readonly deltaOf: (change: PastChange) => RuleSetDelta | undefined
 }
 
-/** The change before which it is not known how things were. */
+/** The state before this change is unknown. */
 export class NotRecorded extends Error {
   readonly change: Pick<PastChange, 'operation' | 'resource_id' | 'created_at'>
   constructor(change: NotRecorded['change']) {
@@ -57,12 +55,12 @@ export class NotRecorded extends Error {
   }
 }
 
-/** Changes of many rules: their events have only the number. */
+/** Bulk changes: their audit events hold only the number of rules. */
 export const ruleSetOperations = ['ip_policies.replace_rules', 'ip_policies.remove_rules', 'ip_policies.delete']
 
 /**
- * Takes the world back before these changes, the latest first. Each must have left what is there: otherwise something has happened that
- * is not in the audit, and nothing before it is known.
+ * Reverts these changes, latest first. Each must have produced the state that is there; otherwise the audit log misses
+ * a change, and everything before it is unknown.
  */
 export function walkBack(world: PastWorld, changes: readonly PastChange[], subject: Subject): void {
   for (const change of changes) {
@@ -90,7 +88,7 @@ function undoRule({ rules, lost }: PastWorld, change: PastChange, { isAround }: 
   const { resource_id, before, after } = change
   const policy = idOf((before ?? after)?.ip_policy)
   const known = rules.get(policy)
-  // The policy never decides.
+  // The policy is not attached to anything that decides.
   if (!known || lost.has(policy)) return
   for (const [fields, isThere] of [
     [after, true],
@@ -133,7 +131,7 @@ function undoRuleSet({ rules, lost }: PastWorld, change: PastChange, subject: Su
 function undoTarget(world: PastWorld, change: PastChange, target: string): void {
   const { operation, resource_id, before, after } = change
   const isItself = resource_id === target
-  // An edge is deleted with its routes.
+  // Deleting an edge deletes its routes.
   const routes = (operation === 'https_edges.delete' ? before?.routes : undefined) as Fields[] | undefined
   const gone = isItself && !after && before?.id === target ? before : routes?.find(({ id }) => id === target)
   if (gone) {
@@ -172,7 +170,7 @@ function moduleOf(module: unknown): PastDecider | undefined {
 const idOf = (ref: unknown): string => String((ref as { id?: unknown } | undefined)?.id)
 const idsOf = (refs: unknown): string[] => (Array.isArray(refs) ? refs.map(idOf) : [])
 
-/** Every policy that these changes attached or detached: it may decide before them. */
+/** Policies that these changes attached or detached; they may have decided earlier. */
 export const policiesIn = (changes: readonly PastChange[]): string[] =>
   changes.flatMap(({ before, after }) =>
     [before, after].flatMap((fields) => {
