@@ -6,7 +6,7 @@ import { forgetOrdersSealedBefore } from './order_leases.ts'
 const contextOf = (directoryUrl: string) => `acme_accounts ${directoryUrl}`
 type Row = { directory_url: string; private_key: Buffer; secrets_key_id: string }
 
-/** The key of the installation's account with an authority. The first process to store one decides which it is. */
+/** The key of the installation's account with an authority. The first process to store one wins. */
 export async function accountKeyOf(
   db: Db,
   directoryUrl: string,
@@ -30,7 +30,7 @@ function storeKey(db: Db, directoryUrl: string, box: SecretsBox, key: string): P
   )
 }
 
-/** How many keys of accounts and of orders each key of the operator encrypts. */
+/** Counts encrypted account and order keys per encryption key. */
 export const countAcmeKeys = (db: Db) =>
   many<{ secrets_key_id: string; count: number }>(
     db,
@@ -41,7 +41,7 @@ export const countAcmeKeys = (db: Db) =>
     group by secrets_key_id order by 1`,
   )
 
-/** Encrypts the account keys with the current key. There are as many as authorities, so all at once. */
+/** Encrypts the account keys with the current key. There is one per authority, so one transaction suffices. */
 export async function resealAcmeKeys(tx: Db, box: SecretsBox) {
   await forgetOrdersSealedBefore(tx, box)
   const rows = await many<Row>(tx, sql`select * from acme_accounts where secrets_key_id <> ${box.keyId} for update`)

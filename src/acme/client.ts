@@ -17,12 +17,12 @@ export type AcmeAuthorization = {
   wildcard?: boolean
   challenges: AcmeChallenge[]
 }
-/** A resource of the authority, and when it wants to be asked again. */
+/** A resource of the authority, with its Retry-After. */
 export type Polled<Body> = { body: Body; retryAfterMs: number | undefined }
 
 export type AcmeClient = ReturnType<typeof createAcmeClient>
 
-/** ACME as of RFC 8555, as much of it as an order needs, with an account key on P-256. */
+/** The part of ACME (RFC 8555) that an order needs, with a P-256 account key. */
 export function createAcmeClient(options: AuthorityOptions) {
   const { directoryUrl, clock } = options
   const { jwk, get, directoryOf, ...signed } = createSignedRequests(options)
@@ -35,7 +35,7 @@ export function createAcmeClient(options: AuthorityOptions) {
   }
 
   return {
-    /** Creates the account, or finds the one that the key has. */
+    /** Creates the account, or finds the existing one of this key. */
     async register(contact: string, agreesToTerms: boolean): Promise<void> {
       if (accountUrl) return
       const { newAccount, meta } = await directoryOf()
@@ -56,8 +56,9 @@ export function createAcmeClient(options: AuthorityOptions) {
       return {
         url: locationOf(
           await order({ replaces }).catch((error) => {
-            // Only the exemption depends on it. Authorities name different problems when they do not know the certificate,
-            // or have replaced it already; one that refuses everyone refuses the second order as well.
+            // `replaces` only grants an exemption, so retry without it. Authorities answer with different problems if
+            // they do not know the certificate or have already replaced it; a real refusal repeats for the second
+            // order.
             const isAnswer = error instanceof AcmeProblem && error.status > 0 && error.type !== 'rateLimited'
             if (!isAnswer) throw error
             return order({})
@@ -65,19 +66,19 @@ export function createAcmeClient(options: AuthorityOptions) {
         ),
       }
     },
-    /** Whether a URL can be of this authority. */
+    /** Whether the URL belongs to this authority. */
     isOwn: (url: string): boolean => URL.parse(url)?.host === new URL(directoryUrl).host,
     readOrder: (url: string) => read<AcmeOrder>(url),
     readAuthorization: (url: string) => read<AcmeAuthorization>(url),
-    /** Says that the answer to a challenge is in place. */
+    /** Tells the authority that the challenge response is in place. */
     respond: async (challenge: AcmeChallenge): Promise<void> => void (await post(challenge.url, {})),
     finalize: async (order: AcmeOrder, csr: Buffer): Promise<void> =>
       void (await post(order.finalize, { csr: base64url(csr) })),
     certificate: async (url: string): Promise<string> => (await post(url, undefined)).body,
-    /** What the server, or the record, has to answer. */
+    /** The expected content of the challenge response or the TXT record. */
     keyAuthorization: (token: string): string =>
       `${token}.${createHash('sha256').update(JSON.stringify(jwk)).digest('base64url')}`,
-    /** When the authority suggests to renew (RFC 9773); undefined when it does not say. */
+    /** The renewal window that the authority suggests (RFC 9773); undefined if it suggests none. */
     async renewalInfo(certificateId: string) {
       const { renewalInfo } = await directoryOf()
       if (!renewalInfo) return undefined

@@ -11,7 +11,7 @@ const algorithms = {
   rsa: sequence(oid('2a864886f70d01010b'), der(tags.null)),
 }
 
-/** A request (RFC 2986) for these names, without a subject: authorities take the names from the extension. */
+/** A certificate request (RFC 2986) without a subject: authorities read the names from the extension. */
 export function certificateRequest(key: KeyObject, names: readonly string[]): Buffer {
   const alternatives = sequence(...names.map((name) => der(0x82, Buffer.from(name, 'ascii'))))
   const extensions = sequence(sequence(subjectAltName, der(tags.octetString, alternatives)))
@@ -25,10 +25,12 @@ export function certificateRequest(key: KeyObject, names: readonly string[]): Bu
   return sequence(info, algorithm, der(tags.bitString, Buffer.from([0]), sign('sha256', info, key)))
 }
 
-/** 2.5.29.35, the identifier of the issuer's key. */
+/** 2.5.29.35, authorityKeyIdentifier. */
 const authorityKeyId = '551d23'
 
-/** How an authority calls a certificate that it issued (RFC 9773, 4.1); undefined when it does not say who issued it. */
+/**
+ * The certificate's id with the authority (RFC 9773, 4.1); undefined if the certificate does not name its issuer's key.
+ */
 export function certificateIdOf(pem: string): string | undefined {
   const { raw } = new X509Certificate(pem)
   const [identifier] = elements(extensionOf(raw, authorityKeyId) ?? Buffer.alloc(0))

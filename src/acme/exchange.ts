@@ -9,7 +9,7 @@ const maxBodyBytes = 256 * 1024
 
 type Options = { method: string; ca: string | undefined; body?: string; contentType?: string; signal: AbortSignal }
 
-/** Not by `fetch`, which takes no certificate authority of its own. */
+/** Uses node:https because `fetch` cannot trust a custom CA. */
 export function exchange(url: string, { method, ca, body, contentType, signal }: Options): Promise<Exchanged> {
   return new Promise((resolve, reject) => {
     const time = AbortSignal.timeout(timeoutMs)

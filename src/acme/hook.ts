@@ -5,9 +5,9 @@ const timeoutMs = 120_000
 const maxOutputBytes = 64 * 1024
 
 /**
- * The operator's own program, for dns-01: `<hook> present|cleanup <name of the TXT record> <its value>`, without a shell. It
- * gets nothing of our environment but the path, because that has the database's password in it, and ends within two
- * minutes. What it prints is for the operator, since there may be secrets in it: accounts see only that it failed.
+ * Runs the operator's program for dns-01, without a shell: `<hook> present|cleanup <TXT record name> <value>`. It
+ * inherits only PATH, since our environment holds the database password, and has two minutes. Its output may contain
+ * secrets, so only the operator sees it; accounts see only the failure.
  */
 export function runHook(
   hook: string,

@@ -15,7 +15,7 @@ import { keyOfOrder, type LeasedOrder, noteOrder, publishChallenges } from './or
 import { AcmeProblem, problemOf, Unmet } from './problems.ts'
 import { assertWanted } from './wanted.ts'
 
-/** How the nodes stand; part of what the link to them can tell. */
+/** The part of the link to edge nodes that issuing needs. */
 export type Nodes = {
   waitFor: (
     generation: number,
@@ -29,9 +29,9 @@ export type AcmeSettings = {
   ca: string | undefined
   contact: string
   agreesToTerms: boolean
-  /** Empty: wildcards cannot be validated. */
+  /** Empty if there is no hook; then wildcards cannot be validated. */
   dnsHook: string
-  /** Whether plain names are validated with the hook, too. */
+  /** Whether names without a wildcard use the hook too. */
   dnsOnly: boolean
   /** Limit for one account. */
   ordersPerHour: number
@@ -40,7 +40,7 @@ export type IssueParts = {
   db: DbPool
   box: SecretsBox
   nodes: Nodes
-  /** After that, most of them are enough. */
+  /** After this time, a majority of the nodes is enough. */
   waitForNodesMs: number
   client: AcmeClient
   clock: Clock
@@ -51,7 +51,7 @@ export type IssueParts = {
 
 const pollMs = 1_000
 const longestPollMs = 15_000
-/** An authority that has not decided by then is asked again by the next attempt. */
+/** After this time, a later attempt asks the authority again. */
 const patienceMs = 180_000
 
 export const newPrivateKey = (type: 'ecdsa' | 'rsa'): string => {
@@ -62,7 +62,7 @@ export const newPrivateKey = (type: 'ecdsa' | 'rsa'): string => {
   return privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
 }
 
-/** From a new order, or from wherever a crash left the one before, to a chain and its key. */
+/** Obtains a chain and its key, resuming the order of a previous attempt after a crash. */
 export async function issue(
   parts: IssueParts,
   leased: LeasedOrder,
@@ -80,7 +80,7 @@ export async function issue(
   return { chain: await client.certificate(done.certificate), key }
 }
 
-/** Undefined when there is none, or it leads nowhere: it was for other names, or the authority does not know it any more. */
+/** Undefined if there is no order to resume: it was for other names, or the authority no longer knows it. */
 async function resumed({ client, db, box, settings }: IssueParts, leased: LeasedOrder, names: readonly string[]) {
   const url = leased.order_url
   if (!url) return undefined
@@ -94,7 +94,7 @@ async function resumed({ client, db, box, settings }: IssueParts, leased: Leased
   return undefined
 }
 
-/** The operator's key may have been replaced meanwhile. */
+/** The operator may have replaced the encryption key meanwhile. */
 function keyIfReadable(leased: LeasedOrder, box: SecretsBox): string | undefined {
   try {
     return keyOfOrder(leased, box)
@@ -109,7 +109,7 @@ function undefinedIfRefused(error: unknown): undefined {
   if (!isRefused || error.type === 'rateLimited') throw error
 }
 
-/** An account whose hour is used up does not reach the authority. */
+/** Checks the account's hourly limit before contacting the authority. */
 async function begun(
   { client, db, box, clock, settings }: IssueParts,
   leased: LeasedOrder,
@@ -158,7 +158,7 @@ async function authorize(parts: IssueParts, leased: LeasedOrder, order: AcmeOrde
     for (const { challenge } of pending) if (challenge.status === 'pending') await client.respond(challenge)
     for (const { url, name } of pending) await authorized(parts, url, name, behind)
   } finally {
-    // Also during a shutdown: nothing else removes them.
+    // Runs even during a shutdown: nothing else removes the challenges.
     for (const record of records) await runHook(parts.settings.dnsHook, 'cleanup', record).catch(parts.onCleanUpFailed)
     await transaction(parts.db, (tx) => removeChallenges(tx, leased)).catch(parts.onCleanUpFailed)
     parts.nodes.committed()
@@ -171,8 +171,8 @@ const recordOf = ({ name, answer }: Pending) => ({
 })
 
 /**
- * Waits until every live node would answer the authority. When the time is over, a majority is enough: one stuck node must
- * not stop the certificates of all accounts. Resolves to the names of the nodes that would not answer.
+ * Waits until every live node can answer the authority. After the time limit a majority is enough, so that one stuck
+ * node cannot block the certificates of all accounts. Resolves to the names of the missing nodes.
  */
 async function presentOnNodes(
   { db, nodes, waitForNodesMs, signal }: IssueParts,
@@ -237,7 +237,7 @@ async function waitForStatus(
   return order
 }
 
-/** As often as the authority wants, and no longer than we have time. */
+/** Polls at the authority's interval, within our own time limit. */
 async function polled<Body>(
   { signal }: IssueParts,
   read: () => Promise<Polled<Body>>,

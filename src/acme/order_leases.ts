@@ -8,7 +8,7 @@ import { writeOutbox } from '../operations/outbox.ts'
 import { orderLimitCode } from '../resources/reserved_domains/order_slots.ts'
 import type { DomainStatus } from '../resources/reserved_domains/schema.ts'
 
-/** What is planned or under way for a domain, in the hands of the one who has its lease. */
+/** An order under lease. Only the lease holder may work on it. */
 export type LeasedOrder = {
   account_id: Uuid
   domain_id: Uuid
@@ -30,20 +30,20 @@ export type LeasedOrder = {
 }
 type Which = Pick<LeasedOrder, 'account_id' | 'domain_id'>
 
-/** Another process took over the order, or it was withdrawn. Results of this attempt must not be written. */
+/** Another process took over the order, or it was withdrawn. The results of this attempt must not be written. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost'
 }
 
-/** Orders of one account in progress, so that the others do not wait until all of its domains have their certificates. */
+/** Concurrent orders per account, so that an account with many domains does not block the others. */
 const leasesPerAccount = 2
 const lease = (seconds: number) => sql`now() + ${seconds} * interval '1 second'`
 
 /**
- * The next order that is due; undefined when none is. Only one process gets it. Leases run by the clock of the
- * database, which all of them share. Accounts take turns: the one whose last turn is the longest ago comes first, however
- * many orders the others have, and since when. The database rounds to milliseconds, and our clock cuts off: an order that
- * was planned just now can seem to be due in the next one.
+ * Leases the next due order to exactly one process; undefined if none is due. Leases use the database's clock, which
+ * all processes share. Accounts take turns: the one whose last turn is longest ago comes first, regardless of how many
+ * orders the others have. The database rounds to milliseconds and our clock truncates, so an order planned just now may
+ * be due a millisecond later.
  */
 export const leaseOrder = (db: Db, now: number, leaseSeconds: number) =>
   maybeOne<LeasedOrder>(
@@ -71,14 +71,14 @@ export const leaseOrder = (db: Db, now: number, leaseSeconds: number) =>
 const heldBy = ({ account_id, domain_id, lease_token }: Which & Pick<LeasedOrder, 'lease_token'>) =>
   sql`account_id = ${account_id} and domain_id = ${domain_id} and lease_token = ${lease_token}`
 
-/** False: another process holds the lease. */
+/** Resolves to false if another process holds the lease. */
 export const extendLease = async (db: Db, order: LeasedOrder, leaseSeconds: number): Promise<boolean> =>
   (await maybeOne(
     db,
     sql`update acme_orders set lease_until = ${lease(leaseSeconds)} where ${heldBy(order)} returning domain_id`,
   )) !== undefined
 
-/** In the transaction of what it protects: the row stays locked until that ends. */
+/** Call it in the transaction that it protects: the row stays locked until the transaction ends. */
 export async function assertLease(tx: Db, order: LeasedOrder): Promise<void> {
   const held = await maybeOne(tx, sql`select domain_id from acme_orders where ${heldBy(order)} for update`)
   if (!held) throw new LeaseLost(`another process works on ${order.domain}, or its certificate is not managed any more`)
@@ -86,7 +86,7 @@ export async function assertLease(tx: Db, order: LeasedOrder): Promise<void> {
 
 const keyContext = ({ account_id, domain_id }: Which) => `acme_orders ${account_id} ${domain_id}`
 
-/** Null: the order that was begun is over, or leads nowhere, and the next attempt makes another. */
+/** Null: the order has ended or cannot be resumed, and the next attempt creates another. */
 export async function noteOrder(
   db: Db,
   order: LeasedOrder,
@@ -115,14 +115,16 @@ export type Ending = {
   nextAttemptAt: number
   renewsAt: number | null
   issuedBy: string | null
-  /** In a row. */
+  /** Consecutive failures. */
   failures: number
   error: { code: string; message: string } | null
-  /** No attempt before this time, even if the account asks for one. */
+  /** No attempt before this time, even if the account requests one. */
   heldBackUntil: number | null
 }
 
-/** Gives the lease back, with what comes next. What was planned during the attempt is looked at as soon as it may. */
+/**
+ * Releases the lease and schedules the next attempt. A change planned during this attempt is tried as soon as allowed.
+ */
 export const endLease = (db: Db, order: LeasedOrder, ending: Ending) =>
   run(
     db,
@@ -138,13 +140,13 @@ export const endLease = (db: Db, order: LeasedOrder, ending: Ending) =>
   )
 const orNull = (moment: number | null) => (moment === null ? null : rfc3339(moment))
 
-/** As if it had never been taken: the next process goes on with it at once. */
+/** Undoes the lease without counting an attempt, so that another process can continue immediately. */
 export const giveLeaseBack = (db: Db, order: LeasedOrder) =>
   run(db, sql`update acme_orders set lease_token = null, lease_until = null where ${heldBy(order)}`)
 
 /**
- * The names under the domain that edges of the account serve, wildcards included. Not those under a domain below it that
- * anybody holds, and none that a wildcard among them covers: authorities refuse an order with both.
+ * Names under the domain that the account's edges serve, including wildcards. Excludes names under a reserved subdomain
+ * and names covered by one of the wildcards: authorities refuse orders with both.
  */
 export async function namesToCertify(db: Db, { account_id, domain }: LeasedOrder): Promise<string[]> {
   const rows = await many<{ name: string }>(
@@ -166,7 +168,7 @@ export async function namesToCertify(db: Db, { account_id, domain }: LeasedOrder
 
 type Challenge = { host: string; token: string; answer: string }
 
-/** Nodes answer them from the generation that it resolves to on. */
+/** Resolves to the generation from which nodes answer the challenges. */
 export async function publishChallenges(
   tx: Db,
   { account_id, domain_id }: Which,
@@ -186,7 +188,7 @@ export async function publishChallenges(
   return writeOutbox(tx, account_id, keys)
 }
 
-/** Before a key of the operator's goes: an order whose key nothing will open is made again by the next attempt. */
+/** Run it before an encryption key is removed: orders whose key can no longer be decrypted are started again. */
 export const forgetOrdersSealedBefore = (db: Db, { keyId }: Pick<SecretsBox, 'keyId'>) =>
   run(
     db,
@@ -195,7 +197,6 @@ export const forgetOrdersSealedBefore = (db: Db, { keyId }: Pick<SecretsBox, 'ke
     where secrets_key_id <> ${keyId}`,
   )
 
-/** Orders by how they stand, for the metrics. */
 export const countOrders = (db: Db) =>
   one<{ failing: number; waiting: number; settled: number; overdue: number; limited: number }>(
     db,

@@ -1,12 +1,12 @@
 type Facts = { status?: number; retryAfterMs?: number | undefined; cause?: unknown }
 
-/** What the authority, or the way to it, said instead of doing what it was asked (RFC 8555, 6.7). Shown to the account. */
+/** An error from the authority or from reaching it (RFC 8555, 6.7). Shown to the account. */
 export class AcmeProblem extends Error {
   override readonly name = 'AcmeProblem'
-  /** The last part of the problem's URN, such as `rateLimited`; `unreachable` when there was no answer. */
+  /** Last part of the problem's URN, such as `rateLimited`; `unreachable` if there was no response. */
   readonly type: string
   readonly status: number
-  /** How long the authority wants to be left alone. */
+  /** Retry-After of the authority. */
   readonly retryAfterMs: number | undefined
 
   constructor(type: string, message: string, { status = 0, retryAfterMs, cause }: Facts = {}) {
@@ -17,11 +17,11 @@ export class AcmeProblem extends Error {
   }
 }
 
-/** Nothing has failed yet: something is missing without which no authority is asked. */
+/** A precondition is missing, so the authority was not asked. Not a failure. */
 export class Unmet extends Error {
   override readonly name = 'Unmet'
   readonly code: string
-  /** When to look again; undefined when it is not known. */
+  /** When to check again; undefined if unknown. */
   readonly retryAt: number | undefined
   constructor(code: string, message: string, retryAt?: number) {
     super(message)
@@ -32,7 +32,7 @@ export class Unmet extends Error {
 
 type ProblemDocument = { type?: unknown; detail?: unknown; subproblems?: unknown }
 
-/** Bounded, because it is stored and shown. */
+/** Limited because the message is stored and shown. */
 const maxMessageLength = 800
 const maxTypeLength = 60
 
@@ -47,13 +47,13 @@ export function problemOf(document: unknown, status: number, retryAfterMs?: numb
   const text = [typeof detail === 'string' ? detail : `the authority answered with status ${status}`, ...more].join(' ')
   return new AcmeProblem(
     /^[A-Za-z]+$/.test(name) ? name.slice(0, maxTypeLength) : 'unknown',
-    // Text of another server must not end a line of a log.
+    // Text from another server must not break log lines.
     text.replaceAll(/[^\x20-\x7e]+/g, ' ').slice(0, maxMessageLength),
     { status, retryAfterMs },
   )
 }
 
-/** Seconds, or a date; undefined when there is none, or it is nonsense. */
+/** Accepts seconds or a date; undefined if the header is missing or invalid. */
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined
   const ms = /^\d{1,7}$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - now

@@ -1,13 +1,13 @@
 import { setTimeout } from 'node:timers/promises'
 import { type AcmeParts, type Outcome, workOnOrder } from './worker.ts'
 
-/** Orders that one process works on at once: most of the time they wait for the authority. */
+/** Concurrent orders per process; most of the time they wait for the authority. */
 const slots = 4
 const lookEveryMs = 2_000
 
 type Watch = { onOutcome: (outcome: Outcome) => void; onError: (error: unknown) => void }
 
-/** Works on orders as they become due, in every process that serves; leases keep two from working on one. */
+/** Runs in every serving process. Leases keep two processes from working on the same order. */
 export function runOrders(
   parts: Omit<AcmeParts, 'signal'>,
   { onOutcome, onError }: Watch,

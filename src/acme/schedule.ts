@@ -3,20 +3,20 @@ import { AcmeProblem } from './problems.ts'
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
-/** Authorities count failed validations by the hour: the first tries must not use them up. */
+/** Authorities limit failed validations per hour; the first retries must not exhaust that. */
 const firstBackOffMs = 5 * minuteMs
 const longestBackOffMs = 6 * hourMs
-/** An authority that is down counts nothing, and certificates of short life cannot wait for long after it is back. */
+/** An unreachable authority counts no failures, and short-lived certificates cannot wait long after it returns. */
 const longestWithoutAnswerMs = 15 * minuteMs
 const ariEveryMs = 6 * hourMs
-/** What is missing may have been set by the operator meanwhile; what accounts do comes by itself. */
+/** The operator may have added what was missing. Changes by accounts schedule an attempt themselves. */
 export const unmetEveryMs = hourMs
 
-/** Two thirds of the lifetime, for an authority that suggests nothing. */
+/** Two thirds of the lifetime, if the authority suggests nothing. */
 export const renewalOf = (notBefore: number, notAfter: number): number =>
   notBefore + Math.floor(((notAfter - notBefore) * 2) / 3)
 
-/** Somewhere in the window, so that not everybody comes at its beginning; what was chosen before stays if it is in it. */
+/** A random time in the window, which spreads renewals. Keeps the earlier choice if it still lies in the window. */
 export const pickedFrom = (
   window: { from: number; to: number },
   before: number | null,
@@ -26,14 +26,17 @@ export const pickedFrom = (
     ? before
     : Math.floor(window.from + (window.to - window.from) * random())
 
-/** While nothing is due: when the authority's suggestion is worth reading again. */
+/** When to read the authority's suggestion again if nothing is due before. */
 export const nextLook = (now: number, renewsAt: number, retryAfterMs: number | undefined): number =>
   Math.min(renewsAt, now + Math.min(Math.max(retryAfterMs ?? ariEveryMs, hourMs), dayMs))
 
-/** Least time between two certificates for one domain, even if an authority suggests less: a part of their lifetime, and at most an hour. */
+/**
+ * Minimum time between two certificates for one domain, even if an authority suggests less: a tenth of the lifetime, at
+ * most one hour.
+ */
 export const spacingMs = (notBefore: number, notAfter: number): number => Math.min((notAfter - notBefore) / 10, hourMs)
 
-/** Threefold each time, up to a limit, and a fifth more or less; never earlier than the authority allows. */
+/** Triples up to a limit, with 20 % jitter, and never before the time that the authority allows. */
 export function backOffMs(error: unknown, failures: number, random: () => number): number {
   const isAway = error instanceof AcmeProblem && (error.type === 'unreachable' || error.status >= 500)
   const longest = isAway ? longestWithoutAnswerMs : longestBackOffMs
@@ -41,7 +44,7 @@ export function backOffMs(error: unknown, failures: number, random: () => number
   return Math.max(grown, leastPauseMs(error))
 }
 
-/** The pause that the authority asks for, which a request for another attempt cannot shorten. */
+/** The authority's minimum pause. Requests for another attempt cannot shorten it. */
 export function leastPauseMs(error: unknown): number {
   if (!(error instanceof AcmeProblem)) return minuteMs
   return Math.max(error.retryAfterMs ?? (error.type === 'rateLimited' ? hourMs : 0), minuteMs)

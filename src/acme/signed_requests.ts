@@ -13,18 +13,18 @@ type Directory = {
 
 export type AuthorityOptions = {
   directoryUrl: string
-  /** The only roots to trust, in PEM form. Undefined: those of Node. */
+  /** PEM roots to trust instead of Node's. Undefined: Node's. */
   ca: string | undefined
   accountKey: KeyObject
   clock: Clock
   signal: AbortSignal
 }
 
-/** An authority may refuse a nonce that it gave, and then gives another. */
+/** An authority may reject a nonce that it issued; it then sends a new one. */
 const maxNonces = 12
 export const base64url = (data: string | Buffer) => Buffer.from(data).toString('base64url')
 
-/** Requests to an authority, signed with the account key and a nonce each (RFC 8555, 6). */
+/** Signs each request to an authority with the account key and a nonce (RFC 8555, 6). */
 export function createSignedRequests({ directoryUrl, ca, accountKey, clock, signal }: AuthorityOptions) {
   const { crv, kty, x, y } = accountKey.export({ format: 'jwk' })
   const jwk = { crv, kty, x, y }
@@ -58,7 +58,7 @@ export function createSignedRequests({ directoryUrl, ca, accountKey, clock, sign
     return fresh
   }
 
-  /** An undefined payload asks for the resource. Without an account yet, the key itself says who asks. */
+  /** An undefined payload makes it a POST-as-GET. Without an account URL, the key itself identifies the sender. */
   async function post(url: string, payload: object | undefined, accountUrl: string | undefined) {
     for (let attempt = 1; ; attempt++) {
       const header = {

@@ -17,8 +17,8 @@ import { type LeasedOrder, noteOrder } from './order_leases.ts'
 import { assertWanted } from './wanted.ts'
 
 /**
- * With the domain that uses it, the end of the order, what nodes are sent and the audit, in one transaction, if the order
- * is still ours and wanted. One that replaces another keeps its id: nodes change from the one to the other at once.
+ * Stores the certificate, attaches it to its domain, ends the order, notifies nodes and writes the audit event in one
+ * transaction, unless the order was lost or withdrawn. A renewed certificate keeps its id, so nodes switch in one step.
  */
 export async function storeIssued(
   { db, box, nodes }: Pick<IssueParts, 'db' | 'box' | 'nodes'>,
@@ -71,7 +71,7 @@ const shown = ({ id, not_after, facts }: TlsCertificateRow) => ({
   not_after,
 })
 
-/** The first of its kind in a row. */
+/** Audits only the first of several equal failures in a row. */
 export const recordFailure = (tx: Db, leased: LeasedOrder, { code, message }: { code: string; message: string }) =>
   recordChange(tx, originOf(leased, 'server.acme.fail'), {
     resourceId: toId('rd', leased.domain_id),

@@ -8,8 +8,8 @@ export const unverified = (domain: string) =>
   new Unmet('unverified', `${domain} is not verified. Publish its TXT record and verify it first`)
 
 /**
- * In the transaction that publishes to nodes: the account still holds the domain, wants its certificate managed, and no other
- * process works on it. It stays so until the transaction ends.
+ * Asserts, in the publishing transaction, that the account still holds the domain and wants its certificate managed,
+ * and that we hold the lease. Locks all of it until the transaction ends.
  */
 export async function assertWanted(tx: Db, leased: LeasedOrder): Promise<ReservedDomainRow> {
   const row = await findReservedDomain(tx, { accountId: leased.account_id }, toId('rd', leased.domain_id), true)

@@ -27,14 +27,14 @@ export type AcmeParts = Omit<IssueParts, 'client'> & { random: () => number }
 
 /** Lease duration. Another process takes over after a crash; a working one renews it. */
 const leaseSeconds = 60
-/** Names in one certificate, by the rules of the public authorities. */
+/** Public authorities limit a certificate to this many names. */
 const maxNames = 100
 
 type Failure = { code: string; message: string; cause?: unknown }
-/** `unmet`: nothing has failed, but something is missing. */
+/** `unmet`: a precondition is missing; nothing has failed. */
 export type Outcome = { domain: string; issued: boolean; error?: Failure; unmet?: Failure }
 
-/** Works on the next order that is due. Undefined when there is none. */
+/** Works on the next due order. Resolves to undefined if there is none. */
 export async function workOnOrder(parts: AcmeParts): Promise<Outcome | undefined> {
   const leased = await leaseOrder(parts.db, parts.clock(), leaseSeconds)
   if (!leased) return undefined
@@ -42,7 +42,7 @@ export async function workOnOrder(parts: AcmeParts): Promise<Outcome | undefined
   const beat = setInterval(() => {
     void extendLease(parts.db, leased, leaseSeconds).then(
       (isOurs) => isOurs || lost.abort(new LeaseLost(`another process works on ${leased.domain}`)),
-      // The database is away. What is written at the end needs the lease anyway.
+      // The database is unavailable. Writing the result checks the lease again.
       () => {},
     )
   }, leaseSeconds * 250)
@@ -82,7 +82,7 @@ function endingOf({ clock, random }: AcmeParts, leased: LeasedOrder, error: unkn
   const kept = { renewsAt, issuedBy, error: failure }
   if (error instanceof Unmet) {
     const { retryAt } = error
-    // Waiting for its turn does not make a domain that fails a new one.
+    // Waiting for its turn does not reset the failure count.
     return {
       ...kept,
       nextAttemptAt: retryAt ?? now + unmetEveryMs,
@@ -98,7 +98,7 @@ function endingOf({ clock, random }: AcmeParts, leased: LeasedOrder, error: unkn
   }
 }
 
-/** What the account sees. The details of an error of our own are in the log only. */
+/** The account sees this; details of internal errors go to the log only. */
 function failureOf(error: unknown): Failure {
   if (error instanceof Unmet) return { code: error.code, message: error.message }
   if (error instanceof AcmeProblem) return { code: error.type, message: error.message, cause: error.cause }
@@ -162,7 +162,7 @@ const isFor = ({ certificate_pem }: TlsCertificateRow, names: readonly string[])
   return names.every((name) => coversName(covered, name))
 }
 
-/** When a certificate that is there is renewed. An authority that does not answer now must not bring it forward. */
+/** Schedules the renewal of an existing certificate. An authority that is unreachable now must not bring it forward. */
 async function endingWith(
   { random, clock, settings }: AcmeParts,
   client: AcmeClient,
