@@ -19,9 +19,9 @@ import { listTlsCertificates } from '../resources/tls_certificates/store.ts'
 import { toTlsCertificate } from '../resources/tls_certificates/view.ts'
 import { listDestinations } from '../resources/webhook_destinations/store.ts'
 
-/** Whether a condition holds. Undefined: that is not known. */
+/** Whether a condition holds; undefined if unknown. */
 export type Observation = { readonly holds: boolean | undefined; readonly reason: string }
-/** By what it is about: the id of a resource, the name of a node or a cell, or '' for the account. */
+/** Keyed by subject: a resource id, the name of a node or cell, or '' for the account. */
 export type Observations = ReadonlyMap<string, Observation>
 export type Observing = HealthRequest & { readonly db: Db }
 type Observe = (request: Observing, rule: RuleRow) => Promise<Observations>
@@ -29,13 +29,13 @@ type Observe = (request: Observing, rule: RuleRow) => Promise<Observations>
 const pageSize = 100
 const noUri = (path: string): string => path
 
-/** From the one computation of health: what it does not know, no alert knows. */
+/** Alerts use the same computation of health as the API: if it is unknown there, it is unknown here. */
 const observed = ({ state, reason }: Status, holds: boolean): Observation => ({
   holds: state === 'unknown' ? undefined : holds,
   reason,
 })
 
-/** Page after page, and each page with one statement for all of its states. */
+/** Reads each page's states with one statement. */
 async function throughPages<Row extends { id: Uuid }>(
   next: (before: Uuid | undefined) => Promise<Row[]>,
   take: (rows: Row[]) => Promise<void>,
@@ -74,7 +74,7 @@ const observe: Record<Condition, Observe> = {
         return [node.node, observed(status, status.state !== 'up')]
       }),
     )
-    // A node that was silent for a day is no longer among them, and no better for it.
+    // A node that was silent for a day drops out of the list; that must not resolve its alert.
     for (const name of await keptNodes(request.db, request.caller))
       if (!found.has(name)) found.set(name, { holds: undefined, reason: 'It has not reported for more than a day.' })
     return found
@@ -114,7 +114,7 @@ const observe: Record<Condition, Observe> = {
     const text = `${reported.toFixed(1)} % of ${counted(all, 'request')} failed within ${counted(minutes, 'minute')}.`
     if (all >= leastRequests) return new Map([[about, { holds: reported > share, reason: text }]])
     const { fleet } = await loadFacts(request, {})
-    // Few requests are fine only where requests are counted.
+    // A low number of requests means something only if requests are counted.
     const isCounted =
       edges.isConnected() &&
       fleet.nodes.length > 0 &&
@@ -150,7 +150,7 @@ const observe: Record<Condition, Observe> = {
           const id = toId('whd', row.id)
           if (resource_id !== null && id !== resource_id) continue
           const { status } = statusOf(row)
-          // Who disables a destination knows that nothing is sent. Nothing to send is no failure either.
+          // A disabled destination was disabled on purpose, and an empty queue is not a failure.
           const isFailing = status.state === 'down' && status.code !== 'disabled'
           found.set(id, { holds: isFailing, reason: status.reason })
         }
@@ -173,16 +173,16 @@ const observe: Record<Condition, Observe> = {
   },
 }
 
-/** What a node lacks altogether is no fault of a certificate, and has a condition of its own. */
+/** Faults of nodes, which have a condition of their own; they are not faults of the certificate. */
 const ofNodes: readonly Code[] = ['no_nodes', 'node_away', 'node_behind', 'storage_fault']
 
-/** One failed request of three says little. */
+/** One failure among three requests is no evidence. */
 const leastRequests = 20
 const refusedWithinMinutes = 15
 
 const isOther = (own: readonly { node: string }[], name: string): boolean => own.every(({ node }) => node !== name)
 
-/** Whole minutes, and the one that has begun. */
+/** Whole minutes, including the current one. */
 function minutesUntil(now: number, minutes: number) {
   return { since: rfc3339(now - (now % 60_000) - (minutes - 1) * 60_000), until: rfc3339(now + 60_000) }
 }

@@ -4,7 +4,7 @@ import type { AlertRow } from '../resources/alerts/alert_store.ts'
 import type { RuleRow } from '../resources/alerts/rule_store.ts'
 import type { Observation } from './observe.ts'
 
-/** `gone`: it never fired and is over, so no one has to know. */
+/** `gone`: a pending alert ended before it fired, so nobody is notified. */
 export type Step = { readonly alert: AlertRow | undefined; readonly change?: 'fired' | 'resolved' | 'gone' }
 
 const maxReasonBytes = 1_000
@@ -16,7 +16,7 @@ function shortened(reason: string): string {
     .replace(/\uFFFD+$/, '')}…`
 }
 
-/** What becomes of an alert, or of none, after this was seen. A condition that comes and goes resolves nothing in between. */
+/** The next state of an alert after this observation. A condition that flaps does not resolve it in between. */
 export function step(
   before: AlertRow | undefined,
   { holds, reason: said }: Observation,
@@ -33,7 +33,7 @@ export function step(
     return fireIfDue(alert, rule, now)
   }
   if (holds === undefined)
-    // It may have held again meanwhile: being fine has to be seen without a break.
+    // The condition may have held again meanwhile: an alert resolves only after an unbroken clear period.
     return { alert: { ...before, clear_since: null, unclear_since: before.unclear_since ?? at } }
   if (holds) {
     const alert = { ...before, reason, clear_since: null, unclear_since: null }
@@ -51,7 +51,7 @@ function fireIfDue(alert: AlertRow, { for_seconds }: RuleRow, now: number): Step
   return { alert: { ...alert, state: 'firing', fired_at: rfc3339(now) }, change: 'fired' }
 }
 
-/** Its rule is deleted, disabled or about something else now. */
+/** Its rule was deleted, disabled or changed to another subject. */
 export function end(before: AlertRow, now: number, reason: string): Step {
   if (before.state === 'pending') return { alert: before, change: 'gone' }
   return {

@@ -28,19 +28,18 @@ export type TurnParts = {
   readonly edges: HealthRequest['edges']
   readonly uri: (path: string) => string
   readonly resolveAfterMs: number
-  /** After an alert fired or was resolved. */
+  /** Called after an alert fired or was resolved. */
   readonly count: (change: 'fired' | 'resolved') => void
 }
 
-/** Alerts of one rule that are open at a time. What is beyond is seen when one of them is over. */
+/** Open alerts per rule. Further ones are opened when one of these ends. */
 const openPerRule = 100
-/** Alerts of an account that are told within an hour. The others are listed, and told later if they still fire then. */
+/** Notifications per account and hour. Further alerts are listed, and notified later if they still fire. */
 const toldPerHour = 30
 
 /**
- * Looks at everything that an account wants to be told of, and writes what has become of its alerts. An alert and the event that
- * tells of it are written in one transaction, by the process that has the turn: so no event is lost or written twice, and
- * webhooks deliver it at least once, under its id.
+ * Evaluates all rules of an account and updates its alerts. The process that has the turn writes an alert and its event
+ * in one transaction, so no event is lost or duplicated. Webhooks deliver the event at least once, under its id.
  */
 export async function evaluateAccount(parts: TurnParts, turn: Turn): Promise<void> {
   const { db, clock, edges } = parts
@@ -59,7 +58,7 @@ export async function evaluateAccount(parts: TurnParts, turn: Turn): Promise<voi
   const found: Found[] = []
   for (const rule of rules) {
     const observations = await observeRule(request, rule)
-    // Nothing is written of what could not be read: the rule is not shown as evaluated.
+    // Skips the write if the data could not be read, so that the rule does not appear evaluated.
     if (!isRead) throw new Error('the database did not answer, so alert rules were not evaluated')
     const own = open.filter(({ rule_id }) => rule_id === rule.id)
     const taken = stepsOf({ rule, own, observations }, { now, resolveAfterMs: parts.resolveAfterMs })
@@ -77,7 +76,7 @@ export async function evaluateAccount(parts: TurnParts, turn: Turn): Promise<voi
     if (!(await holdTurn(tx, turn))) return false
     await tell(tx, parts, accountId, steps, now)
     if (steps.some(({ step: { change } }) => change === 'resolved')) await forgetBeyondCount(tx, accountId)
-    // Last, because a change set may have written an event and want the rule next.
+    // Last, to avoid a deadlock: a change set may already have written an event and lock the rule next.
     await writeFound(tx, accountId, found)
     return true
   })
@@ -109,7 +108,7 @@ function stepsOf(
 
 type Taken = { rule: RuleRow | undefined; before: AlertRow | undefined; step: Step }
 
-/** Writes the alerts, and an audit event for each that has to be told: webhooks read them from there. */
+/** Writes the alerts, and an audit event for each that must be notified; webhooks read those events. */
 async function tell(tx: Db, { uri }: TurnParts, accountId: Uuid, steps: readonly Taken[], now: number): Promise<void> {
   let room = toldPerHour - (await countNotified(tx, accountId))
   const written: AlertRow[] = []
@@ -125,14 +124,14 @@ async function tell(tx: Db, { uri }: TurnParts, accountId: Uuid, steps: readonly
     if (isToTell) room--
     const after = isToTell ? { ...alert, notified_at: new Date(now).toISOString() } : alert
     if (isToTell) events.push({ operation: 'alerts.fire', before: null, after })
-    // Those who learned that it fires learn that it is over, also in a silence.
+    // Recipients of the alert are told that it is resolved, even during a silence.
     if (change === 'resolved' && after.notified_at !== null)
       events.push({ operation: 'alerts.resolve', before: before ?? null, after })
     if (JSON.stringify(after) !== JSON.stringify(before)) written.push(after)
   }
   const gone = steps.flatMap(({ before, step: { change } }) => (change === 'gone' && before ? [before.id] : []))
   await writeAlerts(tx, accountId, { written, gone })
-  // Late, because events of others wait for the end of a transaction that has written one.
+  // Late, because a transaction that has written an event makes others wait until it ends.
   for (const { operation, before, after } of events)
     await record(
       tx,
