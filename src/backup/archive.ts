@@ -4,11 +4,11 @@ import { BackupFault } from './fault.ts'
 import { type Running, start } from './programs.ts'
 import { type ReadEntry, tarEnd, tarEntries, tarHeader, tarPadding } from './tar.ts'
 
-/** The last entry. Without it a backup is not whole. */
+/** The last entry. A backup without it is incomplete. */
 const manifestName = 'manifest.json'
 const dumpName = 'database.dump'
 export const filesFolder = 'files/'
-/** A tar entry begins with its length, which pg_dump does not know: what it writes is cut into entries. */
+/** A tar entry starts with its length, which pg_dump does not know in advance, so the dump is split into entries. */
 const dumpPartBytes = 8 * 2 ** 20
 const formatVersion = 1
 
@@ -16,7 +16,7 @@ export type Manifest = Contents & {
   format: number
   program_version: string
   postgresql_version: string
-  /** The moment that the backup shows. */
+  /** Time of the snapshot. */
   snapshot_at: string
   dump: { bytes: number; sha256: string }
   files: Record<string, { bytes: number; sha256: string }>
@@ -84,8 +84,8 @@ export type Receivers = {
 }
 
 /**
- * Decrypts a backup and hands over what is in it, piece by piece. Resolves when all of it was read and is what the manifest says;
- * what was handed over until then may be of a damaged backup.
+ * Decrypts a backup and streams its entries. Resolves once everything was read and matches the manifest; before that,
+ * the streamed data may come from a damaged backup.
  */
 export async function readArchive(file: string, identityFile: string, receivers: Receivers = {}): Promise<Manifest> {
   const age = start('age', ['--decrypt', '--identity', identityFile, file])
@@ -95,7 +95,7 @@ export async function readArchive(file: string, identityFile: string, receivers:
     await age.ended
     return manifest
   } catch (error) {
-    // age knows better than the reader of the archive, which only sees that there is nothing more.
+    // Prefer the error of age; the archive reader sees only a truncated stream.
     await age.ended
     throw error
   } finally {

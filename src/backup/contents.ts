@@ -2,19 +2,19 @@ import { type Db, many, one } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 
 export type TableContents = { rows: number; digest: string }
-/** What is in a database, for comparing a restored one with the one that was backed up. */
+/** Fingerprint of a database, to compare a restored one with the original. */
 export type Contents = {
   tables: Record<string, TableContents>
-  /** What each sequence gave last. */
+  /** Last value of each sequence. */
   sequences: Record<string, number>
   migrations: string[]
   /** Roles other than the owner that have rights on tables. */
   roles: string[]
 }
 
-/** Call it in a snapshot. Partitions are part of their table: a month may be dropped, and later rows go elsewhere. */
+/** Call it in a snapshot. Partitions count as part of their table, because their division may change over time. */
 export async function contentsOf(db: Db): Promise<Contents> {
-  // How values are written must not depend on the settings of a server.
+  // The text form of values must not depend on server settings.
   for (const text of [
     'set local intervalstyle = iso_8601',
     'set local bytea_output = hex',
@@ -31,7 +31,7 @@ export async function contentsOf(db: Db): Promise<Contents> {
   }
 }
 
-/** What each gave last. Sequences are in no snapshot, so this is the value of now. */
+/** Sequences are not part of a snapshot, so these are their current values. */
 export async function sequencesOf(db: Db): Promise<Record<string, number>> {
   const rows = await many<{ name: string; last: string | null }>(
     db,
@@ -51,8 +51,8 @@ export const tableNames = async (db: Db): Promise<string[]> =>
   ).map(({ name }) => name)
 
 /**
- * The sum of the rows' hashes, so that their order does not matter and nothing has to be sorted. It detects what goes wrong by
- * accident. The encryption of the backup is what detects tampering.
+ * Sums the hashes of the rows, so neither order nor sorting matters. This detects accidents; the encryption of the
+ * backup detects tampering.
  */
 async function contentsOfTable(db: Db, name: string): Promise<TableContents> {
   const { rows } = await db.query({
@@ -81,7 +81,7 @@ const grantees = async (db: Db): Promise<string[]> =>
     )
   ).map(({ name }) => name)
 
-/** What a restored database lacks or has otherwise; empty when it is the one that was backed up. */
+/** How a restored database differs from the original; empty if it does not. */
 export function differences(recorded: Contents, found: Contents): string[] {
   const names = new Set([...Object.keys(recorded.tables), ...Object.keys(found.tables)])
   const ofTables = [...names].sort().flatMap((name) => {
@@ -91,7 +91,7 @@ export function differences(recorded: Contents, found: Contents): string[] {
     if (wanted.rows !== has.rows) return [`${name} has ${has.rows} rows instead of ${wanted.rows}`]
     return wanted.digest === has.digest ? [] : [`${name} has ${has.rows} rows, and not those that were backed up`]
   })
-  // They were recorded before the dump read them, so that they may have gone on in it, but never back.
+  // Values were recorded before the dump, so the dump may be ahead but never behind.
   const ofSequences = Object.entries(recorded.sequences)
     .filter(([name, last]) => (found.sequences[name] ?? -1) < last)
     .map(([name, last]) => `the sequence ${name} is at ${found.sequences[name] ?? 'nothing'} instead of ${last}`)

@@ -1,9 +1,9 @@
-/** Why a backup cannot be made or used, in words for the operator. */
+/** A backup cannot be made or used. The message is for the operator. */
 export class BackupFault extends Error {
   override readonly name = 'BackupFault'
 }
 
-/** What the system says about a file, in words. */
+/** Translates a system error about a file into a message. */
 export function fileFault(what: string, error: unknown): BackupFault {
   const { code = '', message } = error as NodeJS.ErrnoException
   const reasons: Record<string, string> = {

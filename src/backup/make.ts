@@ -13,23 +13,23 @@ import { type Running, start, withPasswordFile } from './programs.ts'
 export type BackupRequest = {
   db: DbPool
   databaseUrl: string
-  /** With the public keys that it is encrypted to, as age reads them. */
+  /** File of public keys to encrypt to, in the format of age. */
   recipientsFile: string
-  /** Files and folders to add. Those that do not exist are left out. */
+  /** Files and folders to add. Missing ones are skipped. */
   include: readonly string[]
   /** It must not exist. */
   target: string
   programVersion: string
-  /** Ends it early, and leaves nothing behind. */
+  /** Aborts and removes the partial file. */
   signal: AbortSignal
 }
 export type Made = { file: string; bytes: number; sha256: string; snapshotAt: Date; manifest: Manifest }
 
-/** Backups that are being written, or whose process was killed. They never have the name of a finished one. */
+/** Unfinished backups, including those of killed processes. A finished backup never has such a name. */
 const partialPrefix = '.partial-'
 export const isPartial = (name: string): boolean => name.startsWith(partialPrefix)
 
-/** One file, of one moment: the database, and the files that were asked for. It appears when it is complete and on disk. */
+/** Backs up the database and the requested files into one file, which appears once it is complete and on disk. */
 export async function makeBackup(request: BackupRequest): Promise<Made> {
   const file = resolve(request.target)
   if (existsSync(file)) throw new BackupFault(`${file} exists already, and is not overwritten`)
@@ -65,7 +65,7 @@ async function writeSnapshot(db: Db, request: BackupRequest, output: Output): Pr
     sql`select pg_export_snapshot() as id, now()::text as at, current_setting('server_version') as version`,
   )
   const snapshotAt = new Date(at)
-  // Before pg_dump reads them: a value that is higher than the one in the dump would look like a loss.
+  // Before pg_dump reads them: a recorded value higher than the dumped one would look like a loss.
   const sequences = await sequencesOf(db)
   const age = start('age', ['--encrypt', '--recipients-file', request.recipientsFile])
   const pgDump = start('pg_dump', ['--format=custom', `--snapshot=${id}`, `--dbname=${output.url}`], output.env)
@@ -103,7 +103,7 @@ async function writeOut({ stdout }: Running, { handle, partial }: Output): Promi
   const hash = createHash('sha256')
   let bytes = 0
   for await (const part of stdout as AsyncIterable<Buffer>) {
-    // All of it: near the end of the disk a write may take only a part and not fail.
+    // `writeFile` writes everything or fails; on a full disk, `write` may write only a part without an error.
     await onDisk(partial, () => handle.writeFile(part))
     hash.update(part)
     bytes += part.length
@@ -119,7 +119,7 @@ async function onDisk<Result>(file: string, work: () => Promise<Result>): Promis
   }
 }
 
-/** Links are left out: what they lead to may be anywhere. */
+/** Skips symbolic links, because their targets may be anywhere. */
 async function addFiles(archive: ReturnType<typeof archiveWriter>, path: string): Promise<void> {
   const found = await lstat(path).catch(() => undefined)
   if (found?.isDirectory()) for (const name of (await readdir(path)).sort()) await addFiles(archive, join(path, name))
@@ -140,7 +140,7 @@ export async function syncFolder(folder: string): Promise<void> {
 }
 
 const namePattern = /^gatehouse-\d{8}T\d{6}Z\.age$/
-/** Sorted by name, they are sorted by time. */
+/** Sorting by name sorts by time. */
 export const nameOf = (now: Date): string =>
   `gatehouse-${now
     .toISOString()
@@ -149,7 +149,7 @@ export const nameOf = (now: Date): string =>
 
 const dayMs = 24 * 60 * 60 * 1_000
 
-/** Keeps the newest of the backups that have such a name, and removes what killed processes left a day ago. */
+/** Keeps the newest backups named by `nameOf`, and removes partial files older than a day. */
 export async function removeOld(folder: string, keep: number, now: number): Promise<string[]> {
   const names = (await readdir(folder)).sort()
   const old = names.filter((name) => namePattern.test(name)).slice(0, -keep)

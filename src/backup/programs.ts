@@ -7,16 +7,16 @@ import type { Readable, Writable } from 'node:stream'
 import { changeUrl, readDatabaseUrl } from '../kernel/database_url.ts'
 import { BackupFault } from './fault.ts'
 
-/** The Debian package that has each program. */
+/** Debian package of each program. */
 const packages = { age: 'age', pg_dump: 'postgresql-client', pg_restore: 'postgresql-client' } as const
 type Program = keyof typeof packages
 
 export type Running = {
   stdin: Writable
   stdout: Readable
-  /** Rejects with what the program said if it fails. */
+  /** Rejects with the program's error output if it fails. */
   ended: Promise<void>
-  /** Writes all of it, at the speed at which the program reads. */
+  /** Writes the whole part, with backpressure. */
   write: (part: Uint8Array) => Promise<void>
   kill: () => void
 }
@@ -37,7 +37,7 @@ export function start(program: Program, args: readonly string[], env: Record<str
     ended,
     async write(part) {
       if (child.stdin.write(part)) return
-      // A program that ends before it has read everything has failed, and `ended` says why.
+      // A program that exits before reading everything has failed, and `ended` holds the reason.
       await Promise.race([once(child.stdin, 'drain').catch(() => ended), ended])
     },
     kill: () => void child.kill('SIGKILL'),
@@ -60,7 +60,7 @@ async function endOf(child: ChildProcess, program: Program, said: () => string):
   return promise
 }
 
-/** Without the address at which age wants to hear of unhelpful messages. */
+/** Drops the line in which age asks for bug reports. */
 const oneLine = (text: string): string =>
   text
     .split('\n')
@@ -68,7 +68,7 @@ const oneLine = (text: string): string =>
     .map((line) => line.trim().replace(/^(age|pg_\w+): error: /, ''))
     .join('; ')
 
-/** What a program prints, or undefined if it is not installed. */
+/** Version line of the program; undefined if it is not installed. */
 export async function versionOf(program: Program): Promise<string | undefined> {
   const { stdout, ended } = start(program, ['--version'])
   let text = ''
@@ -82,8 +82,8 @@ export async function versionOf(program: Program): Promise<string | undefined> {
 }
 
 /**
- * Runs `work` with what PostgreSQL's programs need to reach the database: a URL without its password, for the command line
- * that everyone on the machine can read, and the password in a file that only this user can.
+ * Gives PostgreSQL's programs a URL without the password, since command lines are public on the machine, and the
+ * password in a file that only this user can read.
  */
 export async function withPasswordFile<Result>(
   databaseUrl: string,

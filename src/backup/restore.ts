@@ -15,7 +15,7 @@ type Source = { file: string; identityFile: string }
 /** A scratch database gets no privileges: the roles in the backup may not exist on its server. */
 type Privileges = 'with privileges' | 'without privileges'
 
-/** All of it in one transaction, into a database that has no tables. Read the whole archive once before: see `readArchive`. */
+/** Restores in one transaction into a database without tables. Read the whole archive first; see `readArchive`. */
 async function load({ file, identityFile }: Source, databaseUrl: string, privileges: Privileges): Promise<void> {
   await withPasswordFile(databaseUrl, async (url, env) => {
     const args = ['--single-transaction', '--exit-on-error', '--no-owner', `--dbname=${url}`]
@@ -39,7 +39,7 @@ export async function isEmpty(db: Db): Promise<boolean> {
   return (await tableNames(db)).length === 0
 }
 
-/** Those of the backup that this server does not have. */
+/** Roles in the backup that this server lacks. */
 export const missingRoles = async (db: Db, { roles }: Contents): Promise<string[]> =>
   (
     await many<{ name: string }>(
@@ -48,10 +48,10 @@ export const missingRoles = async (db: Db, { roles }: Contents): Promise<string[
     )
   ).map(({ name }) => name)
 
-/** What there was is kept under this name until the restored database has been compared with the backup. */
+/** The old tables are kept in this schema until the restored database has been compared with the backup. */
 const setAside = 'gatehouse_before_restore'
 
-/** Replaces all tables. If anything fails, what there was before is in place again. */
+/** Replaces all tables, or puts the old ones back if anything fails. */
 export async function restoreDatabase(
   source: Source,
   db: DbPool,
@@ -119,7 +119,7 @@ export async function verifyBackup(source: Source, db: DbPool, { url, open }: Sc
   return manifest
 }
 
-/** The files of a backup, below this folder. None is overwritten. */
+/** Extracts the files of a backup into this folder without overwriting any. */
 export async function extractFiles({ file, identityFile }: Source, folder: string): Promise<void> {
   const root = resolve(folder)
   await readArchive(file, identityFile, {

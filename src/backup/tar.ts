@@ -43,7 +43,7 @@ function split(name: string): [prefix: string, base: string] {
 export const tarPadding = (size: number): Buffer => Buffer.alloc(padding(size))
 export const tarEnd = (): Buffer => Buffer.alloc(2 * blockBytes)
 
-/** The content of each must be read before the next is asked for. An archive that ends too early is refused. */
+/** Read the content of each entry before you request the next. A truncated archive is an error. */
 export async function* tarEntries(source: AsyncIterable<Buffer>): AsyncGenerator<ReadEntry> {
   const reader = byteReader(source)
   for (;;) {
@@ -78,12 +78,12 @@ function parse(block: Buffer): Entry {
   return { name: `${prefix && `${prefix}/`}${named(0, 100)}`, size: octal(124, 12), mode: octal(100, 8) }
 }
 
-/** Reads a stream by lengths instead of by what arrives together. */
+/** Reads fixed lengths from a stream of arbitrary chunks. */
 function byteReader(source: AsyncIterable<Buffer>) {
   const parts = source[Symbol.asyncIterator]()
   let left: Buffer = Buffer.alloc(0)
 
-  /** Up to `most` bytes, and none only at the end. */
+  /** Up to `most` bytes; empty only at the end of the stream. */
   async function next(most: number): Promise<Buffer> {
     while (left.length === 0) {
       const { value, done } = await parts.next()
