@@ -1,7 +1,7 @@
 import { setting } from './setting.ts'
 import { acmeChallenge, acmeDirectory, onOrOff, text, wholeNumber } from './values.ts'
 
-/** Where certificates come from. */
+/** Settings of the ACME authority and its challenges. */
 export const acmeSettings = {
   GATEHOUSE_ACME_DIRECTORY: setting({
     default: '',

@@ -1,7 +1,6 @@
 import { setting } from './setting.ts'
 import { wholeNumber } from './values.ts'
 
-/** How often conditions of alert rules are looked at. */
 export const alertSettings = {
   GATEHOUSE_ALERT_INTERVAL_SECONDS: setting({
     default: '15',

@@ -1,7 +1,7 @@
 import { setting } from './setting.ts'
 import { publicUrl, text } from './values.ts'
 
-/** Settings of `gatehouse` as an API client. Empty: taken from a profile. */
+/** Settings of `gatehouse` as an API client. Empty values come from a profile. */
 export const clientSettings = {
   GATEHOUSE_URL: setting({
     default: '',

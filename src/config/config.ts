@@ -26,7 +26,7 @@ export function readEdgeConfig(environment: NodeJS.ProcessEnv = process.env): Ed
   return { ...config, GATEHOUSE_NATS_USER: config.GATEHOUSE_NATS_USER || user }
 }
 
-/** In the form of systemd's EnvironmentFile, for commands that are not started by systemd. */
+/** Reads a file in the format of systemd's EnvironmentFile, for commands that systemd does not start. */
 export function readEnvironmentFile(file: string): NodeJS.Dict<string> {
   try {
     return parseEnv(readFileSync(file, 'utf8'))
@@ -39,11 +39,11 @@ export function readEnvironmentFile(file: string): NodeJS.Dict<string> {
 export const readEdgeStatusConfig = (environment: NodeJS.ProcessEnv = process.env) =>
   readSettings({ GATEHOUSE_EDGE_STATUS_LISTEN: edgeSettings.GATEHOUSE_EDGE_STATUS_LISTEN }, environment)
 
-/** `gatehouse edge join` makes the settings, so it reads none but where the node keeps its state. */
+/** `gatehouse edge join` writes all other settings, so it needs only the folder of the node's state. */
 export const readEdgeFolder = (environment: NodeJS.ProcessEnv = process.env): string =>
   readSettings({ GATEHOUSE_EDGE_FOLDER: edgeSettings.GATEHOUSE_EDGE_FOLDER }, environment).GATEHOUSE_EDGE_FOLDER
 
-/** What `gatehouse edge join` trades for the rest. */
+/** The token that `gatehouse edge join` exchanges for the other settings. */
 export function readJoinToken({ GATEHOUSE_JOIN_TOKEN, GATEHOUSE_JOIN_TOKEN_FILE }: NodeJS.ProcessEnv = process.env) {
   const file = GATEHOUSE_JOIN_TOKEN_FILE
   const token = GATEHOUSE_JOIN_TOKEN || (file && readSecret('GATEHOUSE_JOIN_TOKEN', file))
@@ -53,8 +53,8 @@ export function readJoinToken({ GATEHOUSE_JOIN_TOKEN, GATEHOUSE_JOIN_TOKEN_FILE 
 }
 
 /**
- * For `gatehouse edge`. In a container, `join` writes its settings into the folder of the node. Its own environment takes
- * precedence, except for the name, which NATS knows the node by.
+ * For `gatehouse edge` in a container, where `join` writes its settings into the node's folder. The container's
+ * environment takes precedence, except for the name under which NATS knows the node.
  */
 export function joinedEnvironment(environment: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const file = join(readEdgeFolder(environment), 'joined.env')
@@ -64,7 +64,7 @@ export function joinedEnvironment(environment: NodeJS.ProcessEnv = process.env):
   return { ...joined, ...Object.fromEntries(own) }
 }
 
-/** Where the programs of this machine answer, and which of them the packages have installed. */
+/** Addresses of the programs on this machine, and which of them packages have installed. */
 export function readLocalParts(environment: NodeJS.ProcessEnv = process.env) {
   const { GATEHOUSE_EDGE_STATUS_LISTEN: agent } = readEdgeStatusConfig(environment)
   const { GATEHOUSE_LISTEN: api } = readSettings({ GATEHOUSE_LISTEN: settings.GATEHOUSE_LISTEN }, environment)
@@ -96,8 +96,8 @@ export function readClientConfig(environment: NodeJS.ProcessEnv = process.env) {
 }
 
 /**
- * Reads every setting once. A secret may also be given as NAME_FILE, the path of a file that contains it. An empty
- * variable counts as unset: given an empty URL, the driver would connect to a default database.
+ * Reads each setting once. A secret can also be given as NAME_FILE, the path of a file with its value. An empty
+ * variable counts as unset: with an empty URL, the driver would connect to a default database.
  */
 function readSettings<Settings extends Record<string, Setting<unknown>>>(
   known: Settings,
@@ -118,7 +118,7 @@ function readSettings<Settings extends Record<string, Setting<unknown>>>(
   return Object.freeze(Object.fromEntries(entries)) as Values<Settings>
 }
 
-/** What is wrong with each setting, all at once, for `gatehouse doctor`. */
+/** Lists the faults of all settings at once, for `gatehouse doctor`. */
 export function settingFaults(known: Record<string, Setting<unknown>>, environment: NodeJS.ProcessEnv): string[] {
   return Object.entries(known).flatMap(([name, setting]) => {
     try {

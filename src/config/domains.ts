@@ -1,7 +1,6 @@
 import { setting } from './setting.ts'
 import { dnsServers, domainOwnership, wholeNumber } from './values.ts'
 
-/** Who may use which host names. */
 export const domainSettings = {
   GATEHOUSE_DOMAIN_OWNERSHIP: setting({
     default: 'auto',

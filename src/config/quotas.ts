@@ -9,7 +9,6 @@ const quota = (kind: QuotaKind) =>
     parse: wholeNumber(0, highestQuota(kind)),
   })
 
-/** How many of each thing an account may store. */
 export const quotaSettings = {
   GATEHOUSE_USERS_PER_ACCOUNT: quota('users'),
   GATEHOUSE_BOTS_PER_ACCOUNT: quota('bot_users'),

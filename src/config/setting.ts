@@ -1,4 +1,4 @@
-/** One variable of the environment: how it is read, and what the help says of it. */
+/** One environment variable: how to parse it, and its help text. */
 export type Setting<Value> = {
   /** Used when the variable is not set, and shown by --help. Undefined: the variable is required. */
   default?: string

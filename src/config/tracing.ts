@@ -1,7 +1,7 @@
 import { setting } from './setting.ts'
 import { optionalHttpUrl, percentage } from './values.ts'
 
-/** Where spans go, and of how many calls. */
+/** Where to send spans, and what share of calls to sample. */
 export const traceSettings = {
   GATEHOUSE_TRACES_URL: setting({
     default: '',

@@ -2,7 +2,6 @@ import type { UnusualAbove } from '../kernel/unusual_change.ts'
 import { setting } from './setting.ts'
 import { wholeNumber } from './values.ts'
 
-/** Which changes need to be confirmed. */
 export const unusualChangeSettings = {
   GATEHOUSE_UNUSUAL_CHANGE_ENTRIES: setting({
     default: '20',

@@ -6,7 +6,7 @@ import { parseAddress } from '../kernel/ip/address.ts'
 import { type Cidr, parseCidr } from '../kernel/ip/cidr.ts'
 import { type CompiledPolicy, compilePolicy } from '../kernel/ip/ranges.ts'
 
-/** The driver takes anything: of `nonsense` it makes a database on this machine. */
+/** Stricter than the driver, which accepts anything: given `nonsense`, it connects to a database on this machine. */
 export function databaseUrl(value: string): string {
   const wrong = (why = '') =>
     new ConfigError(`must be a URL such as postgres://user:password@host:port/database${why && `: ${why}`}`)
@@ -33,7 +33,7 @@ export function seconds(value: string): number[] {
     throw new ConfigError('must be 1 to 50 numbers of seconds, comma-separated, each above 0 and at most 86400')
   return all
 }
-/** A number, or a share of something that the operator decides elsewhere. */
+/** An absolute number, or a percentage of a total from elsewhere. */
 export type Amount = { readonly count: number } | { readonly percent: number }
 export function amount(value: string): Amount {
   const [, digits = '', sign] = /^(\d{1,7})(%?)$/.exec(value) ?? []
@@ -48,7 +48,7 @@ export const list = (value: string) =>
     .map((item) => item.trim())
     .filter(Boolean)
 
-/** The message does not repeat the value: it may carry a password. */
+/** The message does not repeat the value, which may contain a password. */
 export function natsServers(value: string): string[] {
   const servers = list(value)
   const isServer = (text: string) => {
@@ -108,7 +108,7 @@ export function portRange(value: string): { first: number; last: number } {
   return range
 }
 
-/** At least two labels: the database has no wildcards above. */
+/** At least two labels: the database stores no wildcards above that. */
 export function domains(value: string): readonly string[] {
   const names = list(value.toLowerCase())
   if (names.some((name) => !name.includes('.') || !isHostName(name)))
@@ -122,7 +122,7 @@ export function logLevel(value: string): string {
   return value
 }
 
-/** Dots become hyphens, because a dot would end a token of a NATS subject. Names of Kubernetes machines often have some. */
+/** Replaces dots, which separate tokens of a NATS subject. Kubernetes machine names often contain dots. */
 export function nodeName(value: string): string {
   const name = value.replaceAll('.', '-')
   if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(name))
@@ -178,7 +178,7 @@ export type LogDestination =
   | { readonly kind: 'syslog'; readonly transport: 'udp' | 'tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'otlp'; readonly url: string }
 
-/** One of each kind at most: metrics tell them apart by it. */
+/** At most one of each kind, because metrics label destinations by kind. */
 export function logDestinations(value: string): LogDestination[] {
   const found = list(value).map(logDestination)
   if (new Set(found.map(({ kind }) => kind)).size < found.length)

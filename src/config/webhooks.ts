@@ -1,7 +1,7 @@
 import { setting } from './setting.ts'
 import { networks, seconds, wholeNumber } from './values.ts'
 
-/** Where webhooks may be sent, and how long it is tried. */
+/** Networks that webhooks may reach, and the retry schedule. */
 export const webhookSettings = {
   GATEHOUSE_WEBHOOK_ALLOW: setting({
     default: '',
