@@ -1,8 +1,8 @@
 import { yieldToEventLoop } from '../kernel/flow/yield_to_event_loop.ts'
 
 /**
- * An array as PostgreSQL reads it. The driver writes arrays only when it sends them: the database would wait for it, and a
- * long one would keep all other requests waiting.
+ * PostgreSQL's text form of an array. The driver would build it while sending, which makes the database wait, and a
+ * long array would block all other requests.
  */
 export const arrayText = (values: readonly (string | null)[]): string => `{${elements(values)}}`
 
@@ -15,7 +15,7 @@ const isPlain = (value: string): boolean => !value.includes('"') && !value.inclu
 
 const sliceSize = 2_000
 
-/** The same of as many as there may be, in slices. */
+/** Like `arrayText`, in slices, for arrays of any length. */
 export async function longArrayText<Item>(
   items: readonly Item[],
   pick: (item: Item) => string | null,

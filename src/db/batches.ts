@@ -1,13 +1,13 @@
 import { type Db, one } from './pool.ts'
 import { type SqlFragment, sql } from './sql.ts'
 
-/** Rows of one statement: it must end before any time-out, and before requests that wait for a row notice. */
+/** Rows per statement: it must stay below every time-out and below what requests waiting for a row would notice. */
 const batchSize = 5_000
 
 /**
- * Does something to all rows that a statement selects, some at a time: after a long pause there may be more of them than one
- * statement gets done in its time, and then it would never get done. `change` gets the ctids of a batch, and must make them
- * rows that `select` no longer selects. Resolves to how many rows there were.
+ * Applies a change to all selected rows in batches. After a long pause there may be more rows than one statement can
+ * handle before its time-out, and it would never succeed. `change` gets the ctids of a batch and must make `select` no
+ * longer match them. Resolves to the number of rows.
  */
 export async function inBatches(
   db: Db,
@@ -16,7 +16,7 @@ export async function inBatches(
 ): Promise<number> {
   let total = 0
   for (;;) {
-    // Locked rows are left for the next run: waiting for them could deadlock.
+    // Skips locked rows until the next run: waiting for them could deadlock.
     const batch = sql`any(array(${select} limit ${batchSize} for update skip locked))`
     const { count } = await one<{ count: number }>(
       db,
@@ -27,7 +27,6 @@ export async function inBatches(
   }
 }
 
-/** Deletes all rows of a table that meet a condition, some at a time. */
 export const deleteInBatches = (db: Db, table: SqlFragment, condition: SqlFragment): Promise<number> =>
   inBatches(
     db,

@@ -1,15 +1,16 @@
-/** What a failed statement means, read from PostgreSQL's SQLSTATE, in one place. */
+/** The one place that interprets PostgreSQL's SQLSTATEs. */
 type DatabaseError = { code?: string; constraint?: string; message?: string }
 
-/** Constraints decide races. A violation is turned into a refusal by the name of its constraint. */
+/** Constraints decide races: callers translate a violation into a refusal by the constraint's name. */
 export function violates(error: unknown, constraint: string): boolean {
   return (error as DatabaseError)?.constraint === constraint
 }
 
-// Class 08: connection; 53: out of resources; 57: operator intervention (57014 is a statement time-out); 55P03: lock not available;
-// 42P01 and 42703: a table or column is missing because the database has not been migrated to this version yet; 26000: a statement
-// was sent behind one with the same text that could not be prepared, for such a reason; 25006: the server only reads, as a standby does.
-// 40: deadlock or serialization failure, rolled back whole. ECONN… and pg's own texts: the socket went away or the pool is exhausted.
+// Class 08: connection; 53: out of resources; 57: operator intervention (57014 is a statement time-out); 55P03: lock
+// not available; 42P01 and 42703: a table or column is missing because the database has not been migrated to this
+// version yet; 26000: an equal statement sent before this one could not be prepared for such a reason; 25006: a
+// read-only server, such as a standby; 40: deadlock or serialization failure, rolled back completely. ECONN… and pg's
+// own texts: the socket broke or the pool is exhausted.
 const transientStates = /^(08|40|53|57|55P03|42P01|42703|26000|25006)/
 const transientSystemErrors = new Set([
   'ECONNREFUSED',
@@ -28,25 +29,27 @@ const transientTexts =
 
 const ofDatabase = new WeakSet<object>()
 
-/** Marks what the connection to the database threw. A client's socket and a file fail with the same codes. */
+/** Marks errors of the database connection, because sockets of clients and files fail with the same codes. */
 export function fromDatabase(error: unknown): never {
   if (typeof error === 'object' && error !== null) ofDatabase.add(error)
   if (cannotWrite(error)) lastRefusedWrite = { reason: (error as Error).message, at: Date.now() }
   throw error
 }
 
-/** True when PostgreSQL reads and does not write: its disk is full, or it is a standby. */
+/** True if PostgreSQL can only read: its disk is full, or it is a standby. */
 export const cannotWrite = (error: unknown): boolean =>
   ['53100', '25006'].includes((error as DatabaseError)?.code ?? '')
 
 const recentMs = 60_000
 let lastRefusedWrite = { reason: '', at: Number.NEGATIVE_INFINITY }
 
-/** Why PostgreSQL refused to write within the last minute. It is not asked to, because each time would need space. */
+/**
+ * Why PostgreSQL refused a write within the last minute. Uses observed failures, because a test write would need space.
+ */
 export const recentWriteFault = (): string | undefined =>
   Date.now() - lastRefusedWrite.at < recentMs ? `PostgreSQL refuses changes: ${lastRefusedWrite.reason}` : undefined
 
-/** True when the database, not the request or the code, is at fault, and trying again later makes sense. */
+/** True if the database is at fault, not the request or the code, and a retry makes sense. */
 export function isUnavailable(error: unknown): boolean {
   if (typeof error !== 'object' || error === null || !ofDatabase.has(error)) return false
   const { code = '', message = '' } = error as DatabaseError
@@ -62,23 +65,23 @@ const setupHints: Record<string, string> = {
   '42501': "Set GATEHOUSE_DATABASE_URL to the role that owns the tables, as for 'migrate'.",
 }
 
-/** True when PostgreSQL answers, but not to this user or not with this database: waiting does not help. */
+/** True if PostgreSQL answers but rejects this user or database: waiting does not help. */
 export const isWrongDatabase = (error: unknown): boolean =>
   ['28P01', '28000', '3D000'].includes((error as DatabaseError)?.code ?? '')
 
-/** For an operator: what PostgreSQL said, and what to do about it; undefined when the set-up is not at fault. */
+/** PostgreSQL's message and a hint for the operator; undefined if the set-up is not at fault. */
 export function setupFault(error: unknown): string | undefined {
   const { code = '', message = '' } = (error ?? {}) as DatabaseError
   const hint = setupHints[code]
   return hint && `${message}. ${hint}`
 }
 
-/** True when PostgreSQL refused a value: it cannot be read as its type (class 22), or breaks a constraint (class 23). */
+/** True if PostgreSQL rejected a value: invalid for its type (class 22) or against a constraint (class 23). */
 export const isDataFault = (error: unknown): boolean => /^2[23]/.test((error as DatabaseError)?.code ?? '')
 
 /**
- * True when PostgreSQL itself said no, so that nothing was committed; false when the connection or the server went
- * away. EPIPE looks like a SQLSTATE, of which none begins with E; 40003 is the one that says it does not know.
+ * True if PostgreSQL itself reported the failure, so nothing was committed; false if the connection or the server was
+ * lost. EPIPE looks like a SQLSTATE, but none begins with E; 40003 means that the outcome is unknown.
  */
 export const isAnswer = (error: unknown): boolean =>
   /^(?!08|57|40003|E)[0-9A-Z]{5}$/.test((error as DatabaseError)?.code ?? '')

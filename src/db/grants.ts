@@ -2,12 +2,13 @@ import { lockInTransaction } from './advisory_locks.ts'
 import { type Db, many, maybeOne, run } from './pool.ts'
 import { sql } from './sql.ts'
 
-/** The message is for the operator: why the role cannot be used as it is. */
+/** The message tells the operator why the role cannot be used as it is. */
 export class UnfitRole extends Error {
   override readonly name = 'UnfitRole'
 }
 
-// The role has fewer rights on these tables than on all others. Partitions of the audit are reached through their parent only.
+// Tables on which the role has fewer rights than on all others. Partitions of the audit log are accessible through
+// their parent only.
 const lesserRights: Record<string, string[]> = {
   audit_events: ['select', 'insert'],
   audit_retention: ['select'],
@@ -19,12 +20,12 @@ const lesserRights: Record<string, string[]> = {
 const rightsOn = (table: string): string[] => lesserRights[table] ?? ['select', 'insert', 'update', 'delete']
 
 /**
- * Lets the role under which `serve` runs do what it needs and nothing else: no DDL, and of the audit only reading and
- * adding. Run by the owner of the tables after every migration, because new tables come without rights. In one
- * transaction, so that a running `serve` never sees less than it had.
+ * Grants the role of `serve` what it needs and nothing else: no DDL, and only select and insert on the audit log. The
+ * owner runs it after every migration, because new tables have no grants. One transaction, so that a running `serve`
+ * never loses a right.
  */
 export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths: number): Promise<void> {
-  // Two who grant at once would fail on each other's rows of the catalog.
+  // Concurrent grants would fail on each other's catalog rows.
   await run(tx, sql`select ${lockInTransaction('grants')}`)
   await refuseUnfit(tx, role)
   const tables = await many<{ name: string }>(
@@ -34,7 +35,7 @@ export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths:
     where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
     order by 1`,
   )
-  // Checked by the settings: small letters, digits and underscores.
+  // The settings allow only lower-case letters, digits and underscores.
   const grantee = `"${role}"`
   const schema = await maybeOne<{ name: string }>(tx, sql`select quote_ident(current_schema()) as name`)
   const statements = [
@@ -50,7 +51,7 @@ export async function grantToAppRole(tx: Db, role: string, auditRetentionMonths:
   await run(tx, sql`update audit_retention set least_months = ${auditRetentionMonths}`)
 }
 
-/** Per table, what the role of this connection lacks of what `serve` needs. Undefined when there are no tables yet. */
+/** Rights that `serve` needs and this connection's role lacks, per table. Undefined if there are no tables yet. */
 export async function missingRights(db: Db): Promise<{ table: string; rights: string[] }[] | undefined> {
   const tables = await many<{ name: string; rights: string[] }>(
     db,
@@ -70,7 +71,7 @@ export async function missingRights(db: Db): Promise<{ table: string; rights: st
     .filter(({ rights }) => rights.length > 0)
 }
 
-/** Whether the role of this connection could destroy the audit. */
+/** Whether this connection's role could delete audit events. */
 export async function mayDeleteAudit(db: Db): Promise<boolean> {
   const rights = await maybeOne<{ deletes: boolean }>(
     db,

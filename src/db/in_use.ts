@@ -3,8 +3,8 @@ import { type Db, later, run } from './pool.ts'
 import { type SqlFragment, sql } from './sql.ts'
 
 /**
- * Deletes what nothing may refer to any more. The foreign keys decide, not an earlier SELECT: an attachment may race
- * this. Resolves to false when one of them objects; the transaction can then go on, to say who it is.
+ * Deletes an unreferenced row. The foreign keys decide, not an earlier SELECT, because an attach may race this delete.
+ * Resolves to false if a foreign key objects; the transaction stays usable, to find the reference.
  */
 export async function deleteUnlessReferenced(
   tx: Db,

@@ -2,13 +2,13 @@ import { type AdvisoryLockRow, describeAdvisoryLock, lockKeys } from './advisory
 import { type Db, type DbPool, many } from './pool.ts'
 import { type SqlFragment, sql } from './sql.ts'
 
-/** The message is for the operator: which lock a command waited for, and who holds it. */
+/** The message tells the operator which lock a command waited for, and who holds it. */
 export class LockWaitEnded extends Error {
   override readonly name = 'LockWaitEnded'
 }
 
 export type LockWaitOptions = {
-  /** 0: waits without a limit. */
+  /** 0: no limit. */
   limitMs: number
   say: (message: string) => void
 }
@@ -29,7 +29,7 @@ const advice =
 const ended = (limitMs: number, wait: string): LockWaitEnded =>
   new LockWaitEnded(`gave up after ${limitMs / 1_000} s ${wait}. ${advice}`)
 
-/** For a loop that asks for one lock again and again. Reports the holders now and then, and throws at the limit. */
+/** For a loop that polls for one lock. Reports the holders periodically, and throws at the limit. */
 export function createLockWait({ limitMs, say }: LockWaitOptions) {
   const began = Date.now()
   let said = Date.now()
@@ -45,7 +45,9 @@ export function createLockWait({ limitMs, say }: LockWaitOptions) {
   }
 }
 
-/** Sessions by pid. `pids` is a query; those without the right to see a session get its pid and application name. */
+/**
+ * Sessions by pid. `pids` is a query. Without the right to see a session, only its pid and application name are shown.
+ */
 const holders = (db: Db, pids: SqlFragment): Promise<Holder[]> =>
   many<Holder>(
     db,
@@ -68,9 +70,9 @@ export const holdersOfTables = (tables: readonly string[]): SqlFragment => sql`
 type Blocked = AdvisoryLockRow & { pid: number; locktype: string; relation: string | null; seconds: number }
 
 /**
- * Runs `work`, whose sessions wait for locks inside their statements: reports from another connection what the sessions
- * with this application_name wait for. PostgreSQL ends a wait at its lock_timeout; who held the lock can be asked only
- * before that.
+ * Runs `work`, whose statements wait for locks, and reports from another connection what its sessions wait for.
+ * `applicationName` identifies them. The holder must be read early: once lock_timeout ends the wait, PostgreSQL no
+ * longer reports it.
  */
 export async function reportingLockWaits<Result>(
   pool: DbPool,
@@ -86,7 +88,7 @@ export async function reportingLockWaits<Result>(
     if (!blocked) return
     const lock = blocked.locktype === 'advisory' ? describeAdvisoryLock(blocked) : describeLock(blocked)
     const found = await holders(pool, sql`select unnest(pg_blocking_pids(${blocked.pid}::int))`)
-    // It waited for this very look, as an index that is built concurrently does, or does not wait any more.
+    // It waited for this query itself, as a concurrent index build does, or it no longer waits.
     if (found.length === 0) return
     seen = describeWait(lock, found)
     if (Date.now() - said < sayEveryMs) return
@@ -96,7 +98,7 @@ export async function reportingLockWaits<Result>(
   const timer = setInterval(() => {
     if (isAsking) return
     isAsking = true
-    // A failure is one of `work` too, which reports it.
+    // `work` fails too, and reports the error.
     void look()
       .catch(() => {})
       .finally(() => {

@@ -23,7 +23,7 @@ export async function readMigrations(): Promise<Migration[]> {
 }
 
 type Options = {
-  /** Does, in the transaction of the migrations that it is given, what SQL alone cannot. */
+  /** Runs in the migrations' transaction, for work that SQL alone cannot do. */
   finish?: (tx: Db, applied: readonly string[]) => Promise<void>
   known?: readonly Migration[]
   locks?: LockWaitOptions
@@ -31,10 +31,10 @@ type Options = {
 const noLimit: LockWaitOptions = { limitMs: 0, say: () => {} }
 
 /**
- * Applies what is not applied yet. Migrations that follow each other share a transaction, so a failed one takes back those
- * before it; only one with the header `-- no transaction` is on its own. Several processes may call this at once: one
- * works, and the others find nothing to do. The pool must have no short time-outs: a migration of a large table takes its
- * time. Resolves to the names of those applied.
+ * Applies pending migrations. Consecutive ones share a transaction, so a failure rolls back those before it too; one
+ * with the header `-- no transaction` runs alone. Several processes may call this concurrently: one migrates, and the
+ * others then find nothing to do. The pool must have no short time-outs, because migrating a large table takes time.
+ * Resolves to the names of the applied migrations.
  */
 export const migrate = (
   pool: DbPool,
@@ -69,14 +69,14 @@ export const migrate = (
       }
       return missing.map(({ name }) => name)
     } finally {
-      // A connection that broke has lost its lock already.
+      // A broken connection has already released its lock.
       await run(db, sql`select ${unlockInSession('migrate')}`).catch(() => {})
     }
   })
 
 const lookEveryMs = 200
 
-/** Asks again and again. Waiting inside a statement would hold a snapshot, for which `create index concurrently` waits. */
+/** Polls, because waiting inside a statement would hold a snapshot that `create index concurrently` waits for. */
 async function lock(db: Db, options: LockWaitOptions): Promise<void> {
   const wait = createLockWait(options)
   for (;;) {
@@ -88,12 +88,14 @@ async function lock(db: Db, options: LockWaitOptions): Promise<void> {
 }
 
 /**
- * While this waits for a lock, requests of running processes wait behind it. Shorter than the second after which PostgreSQL
- * looks for deadlocks: it is the migration that gives way, never a request.
+ * While a migration waits for a lock, requests queue behind it. Below deadlock_timeout (1 s), so that in a deadlock the
+ * migration gives up, never a request.
  */
 const lockTimeoutMs = 200
 
-/** Takes all locks first, and tables of a mode in one order, so that nothing can come between once the first change is made. */
+/**
+ * Takes all locks first, in a fixed order per mode, so that no other transaction can interfere after the first change.
+ */
 async function lockTables(tx: Db, group: readonly Migration[]): Promise<void> {
   const tables = await many<{ name: string }>(
     tx,
@@ -127,7 +129,7 @@ class TablesInUse extends Error {
   }
 }
 
-/** Another transaction had one of the tables: lets the requests through that wait, and tries again. */
+/** On a lock time-out, lets the waiting requests through and tries again. */
 async function untilLocked(db: Db, options: LockWaitOptions, work: () => Promise<void>): Promise<void> {
   const wait = createLockWait(options)
   for (;;) {
@@ -147,7 +149,7 @@ const note = (db: Db, { name, checksum }: Migration): Promise<void> =>
 
 const isOutsideTransactions = ({ text }: Migration): boolean => text.startsWith('-- no transaction\n')
 
-/** Neighbors that can share a transaction. */
+/** Groups consecutive migrations that can share a transaction. */
 function groups(migrations: readonly Migration[]): Migration[][] {
   const found: Migration[][] = []
   let open: Migration[] | undefined
@@ -166,8 +168,8 @@ function groups(migrations: readonly Migration[]): Migration[][] {
 const concurrentIndex = /^create (?:unique )?index concurrently if not exists (\w+) on /i
 
 /**
- * For `create index concurrently if not exists`, which cannot run in a transaction. A process that ended half-way left
- * an index that PostgreSQL maintains but never uses, and that `if not exists` would take for the finished one.
+ * For `create index concurrently if not exists`, which cannot run in a transaction. An interrupted build leaves an
+ * invalid index that PostgreSQL maintains but never uses, and `if not exists` would accept it.
  */
 async function applyOutside(db: Db, migration: Migration): Promise<void> {
   for (const statement of statementsOf(migration.text)) {
@@ -179,7 +181,10 @@ async function applyOutside(db: Db, migration: Migration): Promise<void> {
   await note(db, migration)
 }
 
-/** Each is sent alone: several together would be a transaction. They end with a semicolon at the end of a line. */
+/**
+ * Sends statements one by one, because several together would form a transaction. Each ends with a semicolon at the end
+ * of a line.
+ */
 const statementsOf = (text: string): string[] =>
   text
     .replaceAll(/^--.*$/gm, '')
@@ -191,7 +196,7 @@ const isInvalid = async (db: Db, index: string): Promise<boolean> =>
   (await maybeOne(db, sql`select from pg_index where indexrelid = to_regclass(${index}) and not indisvalid`)) !==
   undefined
 
-/** Undefined when the database is exactly at this program's version; otherwise what to do, for /readyz and the log. */
+/** Undefined if the database has exactly this program's version; otherwise what to do, for /readyz and the log. */
 export async function migrationFault(db: Db): Promise<string | undefined> {
   const known = await readMigrations()
   try {
@@ -216,7 +221,8 @@ const applied = (db: Db): Promise<Applied[]> =>
 function pending(known: readonly Migration[], done: readonly Applied[]): Migration[] {
   for (const [index, { name, checksum }] of done.entries()) {
     const expected = known[index]
-    // Older processes go on while a newer version has migrated: migrations only add what the one before can live with.
+    // Older processes keep running after a newer version has migrated: a migration adds only what the previous version
+    // tolerates.
     if (!expected) break
     if (expected.name !== name || expected.checksum !== checksum) {
       throw new MigrationMismatch(

@@ -1,9 +1,9 @@
 type Migration = { name: string; text: string }
 
-/** The first keeps everyone from a table; the second only those who write. */
+/** The first blocks all access to a table, the second only writes. */
 export type LockMode = 'access exclusive' | 'share row exclusive'
 
-/** Those up to this one were released without the header, and their text cannot change. */
+/** Migrations up to this one were released without the header, and released migrations never change. */
 const lastWithoutHeader = '0042_bucket_revision.sql'
 const needsHeader = ({ name }: Migration): boolean => name > lastWithoutHeader
 
@@ -12,13 +12,13 @@ const headers: Record<LockMode, RegExp> = {
   'share row exclusive': /^-- locks writes: (.+)$/gm,
 }
 
-/** From the comment at the top of the file, in which a line may be repeated. */
+/** Reads the comment at the top of the file, in which the header may occur several times. */
 function named({ text }: Migration, mode: LockMode): string[] {
   const [top = ''] = /^(?:--.*\n)*/.exec(text) ?? []
   return [...top.matchAll(headers[mode])].flatMap(([, names = '']) => names.split(',').map((name) => name.trim()))
 }
 
-/** Older migrations lock every table whose name they contain. */
+/** Migrations without headers lock every table that they mention. */
 export function locksTable(migration: Migration, table: string, mode: LockMode): boolean {
   if (needsHeader(migration)) return named(migration, mode).includes(table)
   return mode === 'access exclusive' && new RegExp(`\\b${table}\\b`).test(migration.text)

@@ -9,45 +9,54 @@ import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 const { Pool, types } = pg
 
 export type DbSettings = {
-  /** It may name several servers: then connections lead to the one that accepts changes. */
+  /** May name several servers; connections then go to the one that accepts writes. */
   url: string
   poolSize: number
-  /** How long a request waits for a free connection before it is refused with 503. */
+  /** How long a request waits for a free connection before it gets a 503. */
   connectTimeoutMs: number
-  /** The server ends a statement after this time; the client gives up a second later, if the server does not answer. 0: never. */
+  /**
+   * The server cancels a statement after this time. The client gives up a second later if the server does not answer.
+   * 0: never.
+   */
   statementTimeoutMs: number
-  /** The server ends a wait for a lock after this time. 0, the default: the statement's time-out decides. */
+  /** The server ends a lock wait after this time. 0, the default: only the statement time-out applies. */
   lockTimeoutMs?: number
-  /** As pg_stat_activity shows it. */
+  /** Shown in pg_stat_activity. */
   applicationName?: string
 }
 
 export type Statement = { readonly text: string; readonly values?: readonly unknown[]; readonly name?: string }
 type Rows = Pick<pg.QueryResult, 'rows'>
-/** Where a query can go: the pool, or the connection that holds a transaction. */
+/** Runs queries: on the pool, or on the connection of a transaction. */
 export type Db = {
   readonly query: (statement: Statement) => Promise<Rows>
-  /** In a transaction: sends it with the next statement, or with `commit`. */
+  /** In a transaction: sends the statement together with the next one, or with `commit`. */
   readonly later?: (statement: Sql) => void
 }
 export type DbPool = Db & {
-  /** The transaction that everything belongs to, transactions included; see `together` and `rehearse` in transaction.ts. */
+  /**
+   * The transaction that contains everything, including nested transactions; see `together` and `rehearse` in
+   * transaction.ts.
+   */
   readonly enclosing?: Db
-  /** A shorter way to a single row by its key; see shared_connections.ts. */
+  /** A faster path to single rows by key; see shared_connections.ts. */
   readonly lookUps: Db
   readonly connect: () => Promise<pg.PoolClient>
   readonly end: () => Promise<void>
-  /** Look-ups that are not answered. */
+  /** Number of unanswered look-ups. */
   readonly sharedStatements: () => number
   readonly connections: () => { total: number; idle: number; waiting: number }
 }
 
-// As strings straight from the wire: making a Date of each and a string of that again took a third of a list's time.
+// Timestamps stay strings: converting each to a Date and back took a third of the time of a list.
 types.setTypeParser(types.builtins.TIMESTAMPTZ, toRfc3339)
 // Counters and generations stay far below 2^53.
 types.setTypeParser(types.builtins.INT8, Number)
 
-/** pg's types name only the elements of these. Most scopes and ranges of keys are plain, and need no parser for what is quoted. */
+/**
+ * The @types of pg name only element types. Most scopes and ranges of keys are plain, so they skip the parser for
+ * quoted elements.
+ */
 const arrayTypes = { text: 1009, cidr: 651 }
 const parseArray = types.getTypeParser(arrayTypes.text)
 for (const type of Object.values(arrayTypes))
@@ -62,27 +71,30 @@ export function toRfc3339(text: string): string {
 }
 
 /**
- * A prepared statement keeps its plan until statistics change. One that was planned for an empty table would read all of it,
- * row by row, while the table fills up; ours all have an index to go by.
+ * A prepared statement keeps its plan until statistics change. If it was planned for an empty table, it would keep
+ * scanning the table as it grows. All our queries can use an index.
  */
 const preferIndexes = '-c enable_seqscan=off'
 /**
- * Where a table can only be read whole, that setting makes the estimated cost enormous, and PostgreSQL compiles the statement
- * first: seconds of processor time for one that takes a millisecond. Packages of distributions do; the PostgreSQL of our
- * tests has no compiler.
+ * If a table has to be scanned, `enable_seqscan=off` makes the estimated cost huge, and PostgreSQL JIT-compiles the
+ * statement: seconds of CPU time for a millisecond of work. Distribution packages include the compiler; our test
+ * PostgreSQL does not.
  */
 const neverCompile = '-c jit=off'
 
-/** A wait for the standby that was canceled shows only as a warning: prepared_query.ts. A role's own setting must not hide it. */
+/**
+ * PostgreSQL reports a canceled wait for the standby only as a warning (prepared_query.ts), which a setting of the role
+ * must not hide.
+ */
 const tellWarnings = '-c client_min_messages=notice'
 
 /**
- * How long a connection is kept without use. Opening one costs as much as a hundred statements, with its password and its plans,
- * and what serve does now and then would open one each time.
+ * How long an unused connection stays open. Opening one costs as much as a hundred statements, because of its
+ * authentication and its plans, and periodic work would otherwise open one each time.
  */
 const idleTimeoutMs = 60_000
 
-/** How many connections look-ups share, beside those of the pool. */
+/** Connections for look-ups, in addition to the pool. */
 export const sharedConnections = 2
 
 export function openPool(settings: DbSettings, onError: (error: Error) => void): DbPool {
@@ -101,8 +113,8 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
   const primary = mustWrite && servers.length > 0 ? followPrimary(servers, client, onError) : undefined
   const Client = primary?.Client ?? pg.Client
   const pool = new Pool({ ...client, max: settings.poolSize, idleTimeoutMillis: idleTimeoutMs, Client })
-  // An idle connection that breaks is replaced by the pool; without a listener it would end the process. The driver hangs
-  // the whole connection on the error, with the key that cancels its queries: that is not for the log.
+  // The pool replaces an idle connection that breaks, but without a listener the error would end the process. pg
+  // attaches the connection to the error, including the key that cancels its queries, which must not be logged.
   pool.on('error', (error: Error & { client?: unknown }) => {
     delete error.client
     onError(error)
@@ -121,7 +133,7 @@ export function openPool(settings: DbSettings, onError: (error: Error) => void):
   }
 }
 
-/** Runs a statement on a connection that is ours alone. */
+/** Runs a statement on a dedicated connection. */
 export const queryOn = (client: Queryable, statement: Statement): Promise<Rows> =>
   (statement.name ? prepared(client, statement as Sql) : client.query(statement as pg.QueryConfig)).catch(fromDatabase)
 
@@ -145,9 +157,8 @@ export async function run(db: Db, fragment: SqlFragment): Promise<void> {
 }
 
 /**
- * A statement of which nothing is needed but that it succeeds. In a transaction it is sent with the next one, or with
- * `commit`, and costs no round trip. Its failure is that of the transaction: where a constraint decides what to answer, use
- * `run`.
+ * For a statement whose result is not needed. In a transaction it is sent with the next statement or with `commit`,
+ * which saves a round trip. Its failure fails the transaction; use `run` if a constraint decides the response.
  */
 export async function later(db: Db, fragment: SqlFragment): Promise<void> {
   if (db.later) db.later(toStatement(fragment))

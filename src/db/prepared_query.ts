@@ -2,7 +2,10 @@ import pg from 'pg'
 import { OutcomeUnknown } from './failures.ts'
 import type { Sql } from './sql.ts'
 
-/** What we use of pg beyond its types. prepared_query.test.ts runs all of it: an upgrade that changes it will show. */
+/**
+ * Internals of pg that its types omit. prepared_query.test.ts covers all of them, so an incompatible upgrade fails
+ * there.
+ */
 type Connection = {
   readonly parsedStatements: Record<string, string>
   readonly submittedNamedStatements: Record<string, string>
@@ -17,7 +20,10 @@ type Field = { name: string; dataTypeID: number; format: 'text' | 'binary' }
 type Shape = {
   readonly names: readonly string[]
   readonly parsers: readonly ((text: string) => unknown)[]
-  /** A row of nulls: a copy of it has room for all columns, where a row that grows by one at a time is moved several times. */
+  /**
+   * A row of nulls. Copying it allocates room for all columns, while a row that grows column by column is moved several
+   * times.
+   */
   readonly empty: Readonly<Record<string, unknown>>
 }
 type WithSettings = { connectionParameters: { query_timeout?: number } }
@@ -30,11 +36,11 @@ const noColumns: Shape = { names: [], parsers: [], empty: {} }
 const shapes = new WeakMap<Connection, Map<string, Shape>>()
 
 /**
- * PostgreSQL answers with success and only a warning when the wait for a synchronous standby is canceled: the change is
- * committed on the primary, and a failover may lose it.
+ * If the wait for a synchronous standby is canceled, PostgreSQL reports success and only a warning: the change is
+ * committed on the primary, but a failover may lose it.
  */
 const canceledStandbyWait = '01000'
-/** What it has said of the statements that are under way on a connection. */
+/** Warnings about the statements in progress, by connection. */
 const standbyWarnings = new WeakMap<Connection, string>()
 
 function listenForWarnings(connection: Connection): void {
@@ -46,16 +52,15 @@ function listenForWarnings(connection: Connection): void {
 const { prepareValue } = (pg as unknown as { utils: { prepareValue: (value: unknown) => unknown } }).utils
 
 /**
- * Statements under their names, sent in one write and answered together. PostgreSQL runs them one after the other, each
- * with its own snapshot and its own time limit, and when one fails it skips those behind it: so `begin` can be the first of
- * them, and `commit` the last.
+ * Prepared statements sent in one write and answered together. PostgreSQL runs them in order, each with its own
+ * snapshot and time limit, and skips the rest when one fails: so `begin` can be the first and `commit` the last.
  *
- * pg asks PostgreSQL for the columns at every execution, and makes a result with a parser for each of them; for a prepared
- * statement they do not change, so we ask once for each connection. When a migration changes them, PostgreSQL refuses the
- * statement, as it does for pg's own queries.
+ * For every execution, pg asks for the columns and builds a result with their parsers. The columns of a prepared
+ * statement do not change, so we ask once per connection. If a migration changes them, PostgreSQL rejects the
+ * statement, as it does with pg's own queries.
  */
 export class PreparedQuery extends pg.Query {
-  /** What it said of the last of them: `COMMIT`, `INSERT 0 1`. */
+  /** Command tag of the last one: `COMMIT`, `INSERT 0 1`. */
   lastTag = ''
   private completed = 0
   private readonly statements: readonly Sql[]
@@ -65,9 +70,9 @@ export class PreparedQuery extends pg.Query {
   private failure: unknown
   private connection: Connection | undefined
 
-  /** `client`: where several will run. Each has the time that its settings give to one. */
+  /** `client`: its time limit for one statement is multiplied by their number. */
   constructor(statements: readonly Sql[], client?: object) {
-    // By its text alone: anything else would be copied, key by key.
+    // Passes the text only: pg copies any object key by key.
     super((statements[0] as Sql).text)
     this.statements = statements
     const { query_timeout = 0 } = (client as WithSettings | undefined)?.connectionParameters ?? {}
@@ -75,7 +80,7 @@ export class PreparedQuery extends pg.Query {
     this.takeTurn()
   }
 
-  /** How many of the statements PostgreSQL has not completed. */
+  /** Number of statements that PostgreSQL has not completed. */
   get remaining(): number {
     return this.statements.length - this.completed
   }
@@ -125,7 +130,7 @@ export class PreparedQuery extends pg.Query {
   }
 
   handleCommandComplete({ text }: { text: string }): void {
-    // A statement that returns nothing has no description either.
+    // A statement without results has no row description either.
     if (!this.shape) this.remember(noColumns)
     this.lastTag = text
     this.completed++
@@ -145,13 +150,13 @@ export class PreparedQuery extends pg.Query {
   }
 
   handleError(error: unknown, connection: Connection): void {
-    // Those behind the one that failed were skipped, and with them their preparation.
+    // PostgreSQL skipped the statements after the failed one, so they are not prepared.
     for (const { name } of this.statements.slice(this.completed)) delete connection.submittedNamedStatements[name]
     const { callback } = this as unknown as Internals
     callback(this.failure ?? error)
   }
 
-  /** The answers that come now are those to this statement. pg notes the name of the one that has been parsed. */
+  /** The following messages belong to this statement. pg records the name of the statement that was parsed. */
   private takeTurn(): void {
     const { text, name } = this.statements[this.completed] as Sql
     Object.assign(this, { text, name })
@@ -174,7 +179,7 @@ const isParsed = ({ parsedStatements, submittedNamedStatements }: Connection, na
   (parsedStatements[name] ?? submittedNamedStatements[name]) !== undefined
 
 export type Rows = Pick<pg.QueryResult, 'rows'>
-/** The rows of the last statement, and those of each. */
+/** Rows of the last statement, and rows of each. */
 export type Results = Rows & { readonly results: readonly unknown[][] }
 export type Queryable = { query: pg.ClientBase['query'] | pg.Pool['query'] }
 

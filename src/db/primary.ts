@@ -3,11 +3,11 @@ import { nameOf, type Server } from '../kernel/database_url.ts'
 import { pause } from '../kernel/flow/pause.ts'
 import { isWrongDatabase } from './failures.ts'
 
-/** How often the primary is asked whether it still answers. */
+/** How often the primary is checked. */
 const watchEveryMs = 1_000
-/** A server that does not answer for this long is looked for elsewhere. */
+/** A server that does not answer within this time is considered lost. */
 const answerWithinMs = 2_000
-/** While no server accepts changes, all of them are asked this often. */
+/** How often all servers are asked while none accepts writes. */
 const lookEveryMs = 500
 
 type Parameter = { parameterName: string; parameterValue: string }
@@ -21,7 +21,7 @@ type Internals = {
 }
 const internalsOf = (client: pg.Client) => client as unknown as Internals
 
-/** PostgreSQL reports these two when a session begins, and when they change. */
+/** PostgreSQL reports these two parameters when a session begins and whenever they change. */
 function watchWritability(client: pg.Client): () => boolean {
   const on = new Set<string>()
   internalsOf(client).connection.on('parameterStatus', ({ parameterName: name, parameterValue: value }) => {
@@ -33,26 +33,26 @@ function watchWritability(client: pg.Client): () => boolean {
 }
 
 class NotPrimary extends Error {
-  /** A SQLSTATE, for failures.ts: the server only reads. */
+  /** SQLSTATE of a read-only server, for failures.ts. */
   readonly code = '25006'
 }
 class NoPrimary extends Error {
-  /** As a host that cannot be reached: nothing was sent. */
+  /** Like an unreachable host: nothing was sent. */
   readonly code = 'ECONNREFUSED'
 }
 
 type Found = { server: Server; client: pg.Client; history: History }
-/** PostgreSQL counts a timeline with every promotion. */
+/** PostgreSQL increments the timeline with every promotion. */
 type History = { system: string; timeline: number }
 
 /**
- * Finds which of several servers accepts changes, as libpq does for `target_session_attrs=read-write`, and notices when that
- * changes: connections to a server that is frozen or cut off stay open, and each would hold up a request until its time-out.
- * So one connection asks the primary every second. When another server has become the primary, all connections to the old one
- * are closed.
+ * Finds the server that accepts writes, like libpq with `target_session_attrs=read-write`, and notices when that
+ * changes. Connections to a frozen or isolated server stay open, and each would block a request until its time-out; so
+ * one connection checks the primary every second. When another server takes over, all connections to the old one are
+ * closed.
  */
 class Primary {
-  /** Connections that lead there, or to one that was the primary. */
+  /** Open connections to the current primary or a former one. */
   readonly open = new Map<pg.Client, Server>()
   readonly ended = new AbortController()
   private current: Promise<Server> | undefined
@@ -67,13 +67,13 @@ class Primary {
     this.onError = onError
   }
 
-  /** Rejects if no server accepts changes now. */
+  /** Rejects if no server accepts writes. */
   get(): Promise<Server> {
     this.current ??= this.look()
     return this.current
   }
 
-  /** Starts to look, and then to watch. */
+  /** Searches for the primary, then watches it. */
   private look(): Promise<Server> {
     const found = this.find()
     found.then(
@@ -102,13 +102,13 @@ class Primary {
     }
   }
 
-  /** A primary that was replaced may come back, for as long as it takes to notice: it has an older timeline. */
+  /** A replaced primary may return before it notices that it was replaced; its timeline is older. */
   private isOutdated({ system, timeline }: History): boolean {
     return this.newest?.system === system && timeline < this.newest.timeline
   }
 
   private noPrimary(errors: readonly Error[]): Error {
-    // With a wrong password, waiting does not help.
+    // Waiting does not fix a wrong password.
     const wrong = errors.find(isWrongDatabase)
     if (wrong) return wrong
     const reasons = errors.map(
@@ -136,8 +136,9 @@ class Primary {
   }
 
   /**
-   * Even without a request: what waits on a connection to the old primary fails when there is another, or when there has been
-   * none for as long as a statement may take. A transaction would otherwise wait that long for each of its statements.
+   * Keeps searching even without requests: once another primary exists, or none has existed for a statement's time
+   * limit, everything that waits on the old one fails. Otherwise a transaction would wait that long for each of its
+   * statements.
    */
   private async lookUntilFound(): Promise<void> {
     const { query_timeout: limitMs = 0 } = this.settings
@@ -155,7 +156,7 @@ class Primary {
 
 async function probe(server: Server, settings: pg.ClientConfig): Promise<Found> {
   const client = new pg.Client({ ...settings, connectionTimeoutMillis: answerWithinMs, query_timeout: answerWithinMs })
-  // Everything that breaks it fails what is asked of it, too.
+  // A broken connection also fails its queries, which report the error.
   client.on('error', () => {})
   Object.assign(internalsOf(client), server)
   const isWritable = watchWritability(client)
@@ -210,7 +211,7 @@ async function readHistory(client: pg.Client): Promise<History> {
   return rows[0]
 }
 
-/** Not waited for: a server that has gone does not confirm it. */
+/** Does not wait: a lost server never confirms. */
 function close(client: pg.Client): void {
   client.end().catch(() => {})
   internalsOf(client).connection.stream.destroy()

@@ -1,8 +1,8 @@
 import { isDataFault } from './failures.ts'
 
 /**
- * Writes rows in one statement. If PostgreSQL refuses a value in them, halves are tried until the rows at fault are alone:
- * those are dropped, and the rest is written. Any other failure is thrown, with nothing dropped for it.
+ * Writes rows in one statement. If PostgreSQL rejects a value, retries halves until the faulty rows are isolated, drops
+ * those and writes the rest. Any other failure is thrown without dropping anything.
  */
 export async function writeSalvaging<Row>(
   rows: readonly Row[],

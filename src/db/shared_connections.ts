@@ -3,19 +3,19 @@ import { prepared, type Rows } from './prepared_query.ts'
 import type { Sql } from './sql.ts'
 
 type Shared = {
-  /** Undefined until it is first needed, and again after it broke. */
+  /** Undefined before first use and after a failure. */
   client?: Promise<pg.Client>
-  /** The one that `client` is or becomes. */
+  /** The connection behind `client`, even while it connects. */
   latest?: pg.Client
-  /** Statements that are sent and not answered. */
+  /** Unanswered statements. */
   pending: number
   isCorked: boolean
 }
 
 /**
- * A few connections that many statements share, without waiting for each other's answers: fewer, larger writes and reads
- * than with a connection for each. PostgreSQL answers in order, so a slow statement holds up those behind it: only look-ups
- * of single rows by their key belong here, never a transaction, a lock or a list.
+ * A few connections shared by many statements, which do not wait for each other's answers: fewer and larger writes than
+ * with one connection each. PostgreSQL answers in order, so a slow statement delays those behind it. Use them only for
+ * look-ups of single rows by key, never for a transaction, a lock or a list.
  */
 export function openSharedConnections(
   count: number,
@@ -28,7 +28,7 @@ export function openSharedConnections(
 
   const connect = async (shared: Shared): Promise<pg.Client> => {
     const client = new Client({ ...settings, pipeline: true } as pg.ClientConfig)
-    // An old client's `end` may come after its `error`, when the next one is connected already.
+    // `end` of an old client may follow its `error` when its successor is already connected.
     const forget = () => {
       if (shared.latest === client) shared.client = undefined
     }
@@ -72,7 +72,7 @@ export function openSharedConnections(
   }
 }
 
-/** What requests of the same turn send goes out in one write. An idle connection sends at once. */
+/** Combines the statements of one event-loop turn into one write. An idle connection sends immediately. */
 function gatherWrites(shared: Shared, client: pg.Client): void {
   if (shared.isCorked) return
   shared.isCorked = true

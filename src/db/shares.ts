@@ -3,9 +3,9 @@ import type { Uuid } from '../kernel/ids.ts'
 import type { DbPool } from './pool.ts'
 
 /**
- * The pool as each account may use it. Transactions can wait for locks that the account itself holds, so those of one
- * account get at most half of what all of them get; and some connections are left for what needs only one statement, such as
- * finding out who is calling. One more belongs to the publisher.
+ * The account's share of the pool. Transactions may wait for locks that the account itself holds, so one account gets
+ * at most half of the connections for transactions. Some connections stay reserved for single statements, such as
+ * authentication, and one for the publisher.
  */
 export function createShares(pool: DbPool, poolSize: number, waitMs: number): (accountId: Uuid) => DbPool {
   const reserved = Math.max(1, Math.floor(poolSize / 4)) + 1

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** SQL with its parameters apart. PostgreSQL parses and plans each text once per connection, under its name. */
+/** SQL with separate parameters. PostgreSQL parses and plans each text once per connection, under its name. */
 export type Sql = { readonly text: string; readonly values: readonly SqlValue[]; readonly name: string }
 export type SqlValue = string | number | boolean | bigint | null | Buffer | readonly SqlValue[]
 
@@ -15,16 +15,16 @@ class Fragment {
 }
 export type SqlFragment = Fragment
 
-/** An interpolated value is a parameter, unless it is SQL made by this tag itself. */
+/** An interpolated value becomes a parameter, unless it is a fragment built by this tag. */
 export const sql = (strings: TemplateStringsArray, ...parts: (SqlValue | Fragment)[]): Fragment =>
   new Fragment(strings, parts)
 
-/** Nothing: for a condition that is not asked for. */
+/** Empty SQL, in place of an optional condition. */
 export const nothing = sql``
 
 /**
- * What is known of a statement by the pieces of text that it is made of, in their order. A template has the same pieces each
- * time, so the text is put together once, and a later use of it costs one step for each piece.
+ * Cache of statement texts, keyed by the template pieces in order. A template reuses the same pieces, so its text is
+ * built once and later uses cost one step per piece.
  */
 type Known = { readonly next: Map<readonly string[], Known>; text?: string; name?: string }
 const root: Known = { next: new Map() }

@@ -7,12 +7,12 @@ import { type Sql, type SqlFragment, toStatement } from './sql.ts'
 type Work<Result> = (tx: Db) => Promise<Result>
 
 /**
- * Runs `work` in one transaction: everything in it is committed, or nothing. `begin` is sent with the first statement, and
- * `commit` with those at the end that are not awaited (`later` in pool.ts): two round trips less, or more.
+ * Runs `work` in one transaction. `begin` is sent with the first statement, and `commit` with final statements that are
+ * not awaited (`later` in pool.ts), which saves at least two round trips.
  */
 export const transaction = <Result>(pool: DbPool, work: Work<Result>): Promise<Result> => within(pool, 'begin', work)
 
-/** Runs `work`, which only reads, on the database as it was at one moment. */
+/** Runs read-only `work` on one snapshot of the database. */
 export const snapshot = <Result>(pool: DbPool, work: Work<Result>): Promise<Result> =>
   within(pool, 'begin isolation level repeatable read, read only', work)
 
@@ -22,9 +22,9 @@ const within = <Result>(pool: DbPool, begin: string, work: Work<Result>): Promis
 type OnPool<Result> = (db: DbPool) => Promise<Result>
 
 /**
- * Runs `work` with a pool on which everything, transactions included, is part of one transaction. All of its changes for
- * edges have one generation: migration 0074. With `late` they get it from take_generation() when they are all made, so
- * that a long transaction holds up no others: migration 0131.
+ * Runs `work` with a pool that is a single transaction; nested transactions join it. All its changes for edges share
+ * one generation (migration 0074). With `late`, take_generation() assigns it after all changes, so that a long
+ * transaction blocks no others (migration 0131).
  */
 export const together = <Result>(
   pool: DbPool,
@@ -48,10 +48,7 @@ export const together = <Result>(
         }
       })
 
-/**
- * The same for a transaction that is rolled back. The setting tells the functions of migration 0068 to use no number of a
- * sequence.
- */
+/** Like `together`, but rolls back. The setting makes the functions of migration 0068 consume no sequence numbers. */
 export const rehearse = <Result>(pool: DbPool, work: OnPool<Result>): Promise<Result> =>
   pool.enclosing
     ? rehearseWithin(pool, pool.enclosing, work)
@@ -74,19 +71,19 @@ async function rehearseWithin<Result>(pool: DbPool, enclosing: Db, work: OnPool<
   }
 }
 
-/** With what `commit` would check. */
+/** Also checks deferred constraints, as `commit` would. */
 async function checked<Result>(db: DbPool, work: OnPool<Result>): Promise<Result> {
   const result = await work(db)
   await db.query(plain('set constraints all immediate'))
   return result
 }
 
-/** A pool that has only the connection of a transaction. */
+/** A pool backed only by the connection of a transaction. */
 function enclosedBy(pool: DbPool, open: ReturnType<typeof openTransaction>): DbPool {
   let first: unknown
   const query = (statement: Statement) =>
     open.query(statement).catch((error) => {
-      // After a failure PostgreSQL refuses everything else in the transaction, and no longer says why.
+      // After a failure PostgreSQL rejects all further statements without the reason, so keep the first error.
       first ??= error
       throw first
     })
@@ -95,7 +92,7 @@ function enclosedBy(pool: DbPool, open: ReturnType<typeof openTransaction>): DbP
   return { ...pool, query, connect, lookUps: enclosing, enclosing }
 }
 
-/** Runs `work` on one connection of its own, for what belongs to a connection: a lock, or several transactions under it. */
+/** Runs `work` on a dedicated connection, for session state: a lock, or several transactions under it. */
 export const session = <Result>(
   pool: DbPool,
   work: (db: Db, inTransaction: <R>(begin: string, work: Work<R>) => Promise<R>) => Promise<Result>,
@@ -116,8 +113,8 @@ export const session = <Result>(
   )
 
 /**
- * A change in one round trip: PostgreSQL runs statements that are sent together as one transaction, and commits it before
- * it answers. Resolves to the rows that `change` returned; `checks` run before and after it, and only fail or not.
+ * Makes a change in one round trip: PostgreSQL runs statements that arrive together as one transaction and commits
+ * before it answers. Resolves to the rows that `change` returned. `checks` run before and after it and return no rows.
  */
 export const changeAtOnce = <Row>(pool: DbPool, change: SqlFragment, checks: Checks = {}): Promise<Row[]> =>
   pool.enclosing ? enclosedChange(pool.enclosing, change, checks) : sentAtOnce(pool, change, checks)
@@ -164,7 +161,7 @@ async function onOneConnection<Result>(
 
 const plain = (text: string): Sql => ({ text, name: text, values: [] })
 
-/** A transaction on a connection. What `waiting` holds goes out with the next statement, in one write. */
+/** A transaction on a connection. Statements in `waiting` are sent with the next one, in one write. */
 function openTransaction(client: pg.PoolClient, ...begin: readonly string[]) {
   let waiting = begin.map(plain)
   let isBegun = false
@@ -196,18 +193,19 @@ function openTransaction(client: pg.PoolClient, ...begin: readonly string[]) {
 /** The last statement of the query is `commit`. */
 async function commit(client: pg.PoolClient, query: PreparedQuery): Promise<void> {
   await committed(client, query, 1)
-  // Someone caught the error of a statement and went on: PostgreSQL has undone everything, and says so only here.
+  // The caller caught a statement's error and continued. PostgreSQL rolled everything back, and reports that only in
+  // this tag.
   if (query.lastTag !== 'COMMIT') throw new Error(`COMMIT was answered with ${query.lastTag}`)
 }
 
-/** Sends what ends a transaction. `left`: how many statements are not completed when it is being committed. */
+/** Ends a transaction. `left`: number of statements that are still incomplete while it commits. */
 async function committed(client: pg.PoolClient, query: PreparedQuery, left: 0 | 1): Promise<Results> {
   try {
     return await submit(client, query)
   } catch (error) {
     if (error instanceof OutcomeUnknown) throw error
-    // A deferred constraint or a serialization failure is a clear no, and so is the failure of a statement before: then
-    // PostgreSQL skips the rest. Only silence leaves the outcome open.
+    // An error from PostgreSQL means that nothing was committed: a deferred constraint, a serialization failure, or a
+    // failed statement before `commit`. Only a lost connection leaves the outcome unknown.
     const isBeforeCommit = error instanceof pg.DatabaseError && query.remaining > left
     if (isBeforeCommit || isAnswer(error)) fromDatabase(error)
     throw new OutcomeUnknown('COMMIT was not answered', { cause: error })
