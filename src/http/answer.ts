@@ -32,11 +32,11 @@ export async function enter({ service, route, operationId, raw, facts }: Incomin
   const forwarded = raw.headersDistinct['x-forwarded-for']
   facts.source = sourceAddress(raw.socket.remoteAddress, forwarded, service.trustedProxies)
   facts.sourceIp = facts.source && formatAddress(facts.source)
-  // A sign-in has its token in the body, which is checked once it has been read.
+  // A sign-in carries its token in the body, so its caller is identified once the body has been read.
   if (!route.signsIn) await letIn(service, route, operationId, facts, await identify(service, raw, facts))
 }
 
-/** The other checks, and then the route itself. */
+/** Runs the remaining checks and the handler. */
 export async function answer(incoming: Incoming): Promise<Answer> {
   const { service, route, raw, facts } = incoming
   if (route.heavy && facts.caller)
@@ -64,7 +64,10 @@ export async function answer(incoming: Incoming): Promise<Answer> {
   }
 }
 
-/** Ends when the request that opened it is no longer allowed, or when the role changes, which decides what it shows. */
+/**
+ * Closes the stream when its request would no longer be allowed, or when the caller's role changes: the role decides
+ * which events it shows.
+ */
 function openStream({ service, route, raw, facts }: Incoming, caller: Caller, events: Events): Readable {
   return service.streams.open(caller, events, async () => {
     const now = await isStillLetIn(service, raw, facts.source)
@@ -87,14 +90,17 @@ async function readBody(incoming: Incoming, fromVendor: boolean): Promise<unknow
     return other.read(raw, { limitBytes, beforeLarge: () => beforeLargeBody(incoming), hold })
   }
   if (!route.body) return refuseBody(raw)
-  // Its Python client sends no body, and no content type, for a module without settings.
+  // The vendor's Python client sends neither a body nor a content type for a module without settings.
   if (fromVendor && route.method === 'PUT' && !hasBody(raw)) return {}
   const [largerAs] = Object.keys(route.otherBodies ?? {})
   const json = await readJson(raw, route.bodyLimitBytes ?? defaultBodyLimitBytes, largerAs)
   return fromVendor ? route.dropDefaults(json) : json
 }
 
-/** A body of a size that anybody may send is read first, as the contract has it. Beyond that, only for who can use it. */
+/**
+ * Larger bodies are read only for callers who may use the operation. Smaller ones are read before these checks, in the
+ * contract's order.
+ */
 async function beforeLargeBody(incoming: Incoming): Promise<void> {
   const { service, route, facts } = incoming
   if (!facts.caller) return
@@ -104,7 +110,7 @@ async function beforeLargeBody(incoming: Incoming): Promise<void> {
   await route.beforeLargeBody?.({ db: service.dbOf(facts.caller.accountId), caller: facts.caller, params })
 }
 
-/** The same for the caller that the token in the body identifies. Every reason to refuse it is noted. */
+/** Authenticates the caller by the token in the body. Records every reason for refusing it. */
 async function signIn(incoming: Incoming, query: Record<string, unknown>, body: { token: string }) {
   const { service, route, operationId, raw, facts } = incoming
   const { token } = body
@@ -125,7 +131,7 @@ async function perform(
   query: Record<string, unknown>,
   body: unknown,
   repeated: Repeated = nothingRepeated,
-  /** With the read-only fields. */
+  /** The body including its read-only fields. */
   whole: unknown = body,
 ) {
   const { service, route, raw, facts } = incoming
@@ -162,7 +168,10 @@ async function perform(
   return { caller, result: dryRunResult(route, rehearsed, forApproval && reason === undefined) }
 }
 
-/** For a change that concerns edges: wakes the publisher and, if asked to, waits until the change is in force. */
+/**
+ * Call it after a change that concerns edges: wakes the publisher and, if requested, waits until the change is in
+ * force.
+ */
 async function tellEdges(
   { edges }: Service,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -188,7 +197,7 @@ async function tellEdges(
   }
 }
 
-/** Proxies refuse responses with large headers, after the change was made. */
+/** Proxies refuse responses with large headers, and by then the change has been made. */
 const maxNamesBytes = 1_024
 
 function namesOf(names: readonly string[]): string {

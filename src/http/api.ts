@@ -13,14 +13,15 @@ import type { Service } from './service.ts'
 
 type Request = FastifyRequest<{ Params: Record<string, string>; Querystring: Record<string, unknown> }>
 
-/** Every operation at its path, and 405 for the other methods of that path. */
+/** Registers every operation at its path, and answers other methods of that path with 405. */
 export function serveRoutes(
   app: FastifyInstance,
   service: Service,
   routes: readonly Route[],
   prepared: Incoming['routes'],
 ): void {
-  // Fastify reads no body: it would look at the content type before the role and the query. `answer` reads it in its turn.
+  // Fastify must not read the body: it would check the content type before the role and the query. `answer` reads it
+  // later.
   for (const method of METHODS) app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   for (const route of prepared.values()) serveRoute(app, service, route, prepared)
   const used = [...new Set(routes.flatMap(methodsOf))]
@@ -63,7 +64,7 @@ function serveRoute(app: FastifyInstance, service: Service, route: PreparedRoute
   })
 }
 
-/** Only of the methods that operations use: `refuseUnmatched` refuses the others. */
+/** Covers only methods that some operation uses; `refuseUnmatched` refuses the others. */
 function refuseOtherMethods(
   app: FastifyInstance,
   path: string,
@@ -81,8 +82,8 @@ function refuseOtherMethods(
 }
 
 /**
- * A request without a route gets 404, or 405 if the path has operations. A route for each of the thirty methods that no
- * operation uses, at each path, would take a sixth of the time that the server needs to start.
+ * Answers unmatched requests with 404, or 405 if the path has operations. Registering all thirty unused methods at each
+ * path would add a sixth to the server's start time.
  */
 function refuseUnmatched(routes: readonly Route[]): (request: FastifyRequest, reply: FastifyReply) => never {
   const paths = methodsByPath(routes).map(([path, methods]) => ({ pattern: patternOf(path), methods }))
@@ -103,14 +104,14 @@ function refuseMethod(reply: FastifyReply, methods: readonly string[]): never {
   throw new Refusal('ERR_METHOD_NOT_ALLOWED', `This path supports only ${allowed}.`)
 }
 
-/** The router lets a parameter be empty: `/api_keys/` would be a key without an id. */
+/** The router accepts empty parameters: `/api_keys/` would be a key without an id. */
 function refuseEmptyParams({ params, url }: { params: unknown; url: string }): void {
   const values = Object.values(params as object)
   const [path = ''] = url.split('?', 1)
   if (values.includes('')) throw noSuchPath(values.length === 1 && path.length < 100 ? path.slice(0, -1) : undefined)
 }
 
-/** HEAD is answered like GET; Node leaves out the body. */
+/** HEAD is handled like GET; Node omits the body. */
 const methodsOf = ({ method }: Route): (Method | 'HEAD')[] => (method === 'GET' ? ['GET', 'HEAD'] : [method])
 
 const methodsByPath = (routes: readonly Route[]): [path: string, methods: string[]][] =>

@@ -21,7 +21,7 @@ import type { RequestFacts } from './request_facts.ts'
 import type { Route } from './route.ts'
 import type { Service } from './service.ts'
 
-/** By the token if there is one, and else by the cookie of a dashboard session. */
+/** Identifies the caller by token, or by the cookie of a dashboard session if there is no token. */
 export async function identify(service: Service, raw: IncomingMessage, facts: RequestFacts): Promise<Authentication> {
   const { authorization, cookie } = raw.headersDistinct
   facts.sentToken = authorization !== undefined
@@ -31,7 +31,7 @@ export async function identify(service: Service, raw: IncomingMessage, facts: Re
   return findCallerBySession(service.db.lookUps, secret, facts.source)
 }
 
-/** By the token in the body of who signs in. */
+/** Identifies the caller of a sign-in by the token in the body. */
 export async function identifySigningIn(
   service: Service,
   raw: IncomingMessage,
@@ -64,7 +64,7 @@ export async function letIn(
   if (!caller) throw unknownCaller(service, signsIn ?? false, facts)
   facts.caller = caller
   noteUse(service.usageBuffer, { caller, sourceIp: facts.sourceIp, replacedToken }, service.clock())
-  // Most accounts have no restriction: nothing is looked up for them.
+  // Most accounts have no restriction, so this avoids a look-up.
   if (caller.restricted) await refuseAddress(service, { caller, source: facts.source, operation, operationId }, facts)
   else noteOutcomes(service.outcomeBuffer, caller, facts.sourceIp, [], service.clock())
   facts.limitUse = service.rateLimits.countRequest(caller)
@@ -75,7 +75,7 @@ export async function letIn(
   return caller
 }
 
-/** Whether what was sent with a request is still good, asked again while its stream is open. Nothing of it is counted. */
+/** Rechecks the credentials and address of a request while its stream is open. Counts nothing. */
 export async function isStillLetIn(
   service: Service,
   raw: IncomingMessage,
@@ -88,8 +88,8 @@ export async function isStillLetIn(
 }
 
 /**
- * Counted only now that the token is known to be wrong: a good one is never refused for the failures of others who share
- * its address. Without a token nothing was guessed, and every browser's session ends some time.
+ * Counts failures only after the look-up: others behind the same address must not block a valid token. A request
+ * without a token guesses nothing; browser sessions simply end.
  */
 function unknownCaller({ rateLimits }: Service, signsIn: boolean, facts: RequestFacts): Refusal {
   const use = facts.sentToken ? rateLimits.countFailure(facts.source, signsIn) : undefined
@@ -117,7 +117,7 @@ async function refuseAddress(service: Service, call: Parameters<typeof admit>[1]
   if (!refusedBy) return
   facts.refusedBy = refusedBy
   service.metrics.observeRestriction('refused')
-  // Say nothing about the rules: the caller may be the attacker they keep out.
+  // The message reveals no rules: the caller may be the attacker whom they keep out.
   throw new Refusal(
     'ERR_IP_REFUSED',
     `Your address is not allowed to ${call.caller.traffic === 'dashboard' ? usedBySession[refusedType ?? 'dashboard'] : 'call this API'}. Give the operation id to an admin of your account.`,

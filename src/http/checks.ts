@@ -9,7 +9,7 @@ type Headers = NodeJS.Dict<string[]>
 
 const oneHost = (): Refusal => new Refusal('ERR_MALFORMED_REQUEST', 'Send exactly one Host header.')
 
-/** Faults on any path that the HTTP parser lets through. */
+/** Malformed requests that the HTTP parser accepts. */
 export function faultOfForm({ httpVersion, headersDistinct, url = '' }: IncomingMessage): Refusal | undefined {
   const { host, expect = [] } = headersDistinct
   // Load balancers probe with HTTP/1.0, which has no Host.
@@ -32,7 +32,7 @@ export function checkVersion(headers: Headers, names: readonly string[]): void {
   throw new Refusal('ERR_SERVICE_VERSION', "Send the header 'Service-Version: 2' exactly once.")
 }
 
-/** A body may repeat the id of its path, as generated clients do, but not name another. */
+/** Generated clients repeat the id of the path in the body. Both must be equal. */
 export function checkRepeatedId(body: unknown, params: Record<string, string>): void {
   for (const name of ['edge_id', 'id']) {
     const repeated = (body as Record<string, unknown> | undefined)?.[name]
@@ -43,12 +43,12 @@ export function checkRepeatedId(body: unknown, params: Record<string, string>): 
 
 const viewersOnlyRead = 'Viewers can read, but cannot change anything. Ask a member or an admin.'
 
-/** What can be decided by the route and the caller alone. */
+/** Checks that need only the route and the caller. */
 export function permit(route: Route, caller: Caller): void {
   const { operation, managesKeys, signsIn } = route
   permitRole(route, caller)
   if (!mayCall(caller, operation)) throw scopeMissing(operation)
-  // A session has its owner's rights: signing in would be a way around any other scope.
+  // A session has its owner's rights, so a key with narrower scopes could sign in to escape them.
   if (signsIn && !isUnlimited(caller)) throw signInNeedsAll(operation)
   if (caller.tokenReplaced && (managesKeys || signsIn)) throw tokenReplaced(caller)
 }
@@ -84,8 +84,8 @@ const signInNeedsAll = (operation: string): Refusal =>
   )
 
 /**
- * Not part of a schema, because a malformed id must look exactly like one that does not exist, after all other checks. The
- * last one is what the path is about: whichever is wrong, that is what is not there.
+ * Not part of a schema: a malformed id must get the same response as a missing one, after all other checks. The last id
+ * names the resource, so the 404 always refers to that one.
  */
 export function checkIds(expected: Params, given: Record<string, string>): Record<string, Id> {
   const kinds = Object.entries(expected)

@@ -78,7 +78,7 @@ export const DryRunResult = Closed(
 )
 type DryRunResult = Static<typeof DryRunResult>
 
-/** Does the work of a change, and undoes it. Says what the change would have recorded. */
+/** Makes a change, rolls it back and returns what it would have recorded. */
 export type Rehearse = <Done>(
   db: DbPool,
   origin: Origin & { readonly caller: Caller },
@@ -87,9 +87,9 @@ export type Rehearse = <Done>(
     now: number
     edges: EdgeView
     uri: (path: string) => string
-    /** Undefined for a change that never has to be confirmed. */
+    /** Undefined if the change never needs confirmation. */
     unusualAbove: UnusualAbove | undefined
-    /** The operation can break access tests. */
+    /** Whether the operation can break access tests. */
     isTested: boolean
   },
 ) => Promise<Rehearsed<Done>>
@@ -101,7 +101,7 @@ type Rehearsed<Done> = {
   impact: ChangeImpact
 }
 
-/** Neither its ETag nor its generation is passed on: they belong to something that does not exist. */
+/** Drops ETag and generation: they would name a state that was rolled back. */
 export function dryRunResult(
   { secret }: Route,
   { done, differences, unusual, failedAccessTests, impact }: Rehearsed<Result<unknown>>,

@@ -1,7 +1,7 @@
 import type { ChangeStatus, EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import type { Id, Uuid } from '../kernel/ids.ts'
 
-/** Which requests a viewer wants to see as they happen. Null matches all. */
+/** Selects the live requests to stream. Null matches all. */
 export type WatchFilter = {
   account: Id<'ac'>
   /** Names of the cells that serve the account. */
@@ -12,26 +12,26 @@ export type WatchFilter = {
   source: string | null
 }
 
-/** What request handlers can ask about edge nodes. Implemented by the link to them; empty without edges. */
+/** Edge nodes as seen by request handlers. Empty if edges are not configured. */
 export type EdgeView = {
   all: () => readonly EdgeNode[]
-  /** Whether this process hears from nodes. Without edges there is nothing to hear, and true. */
+  /** Whether this process receives reports of nodes. Always true if edges are not configured. */
   isConnected: () => boolean
-  /** Tells about the nodes that serve the account. */
+  /** Status on the nodes that serve the account. */
   status: (generation: number, accountId: Uuid) => Promise<ChangeStatus>
-  /** Tells the publisher that there is something new, and resolves when it is in force or the time is over. */
+  /** Wakes the publisher. Resolves once the change is in force or the time is over. */
   waitFor: (generation: number, accountId: Uuid, timeoutMs: number) => Promise<ChangeStatus>
-  /** The same on the nodes of all waves; it ends early when the change is halted. */
+  /** Like `waitFor`, for the nodes of all waves. Returns early if the change is halted. */
   waitForAll: (generation: number, accountId: Uuid, timeoutMs: number) => Promise<ChangeStatus>
-  /** Those of the account that have not reached all waves. */
+  /** Rollouts of the account that have not reached all waves. */
   rolloutsOf: (accountId: Uuid) => Promise<readonly { id: Id<'ro'>; isHalted: boolean }[]>
   committed: () => void
-  /** Live requests, of the form in which edge nodes tell of them. Returns how to end it. */
+  /** Streams live requests in the format that edge nodes report. Returns a function that stops it. */
   watch: (
     filter: WatchFilter,
     watcher: { onRequest: (request: object) => void; onDropped: (count: number) => void },
   ) => () => void
-  /** Why no node can be told of anything now. */
+  /** Why changes cannot reach nodes now. */
   fault: () => string | undefined
 }
 
@@ -48,7 +48,7 @@ export const noEdges: EdgeView = {
   fault: () => undefined,
 }
 
-/** How long `?wait=applied` waits for edge nodes that are behind. */
+/** Time limit of `?wait=applied`. */
 export const waitAppliedMs = 10_000
-/** The same for `?wait=released`, which includes the watches. */
+/** Time limit of `?wait=released`, which includes the watches. */
 export const waitReleasedMs = 120_000

@@ -2,31 +2,31 @@ import { Readable } from 'node:stream'
 import type { Caller } from '../identity/caller.ts'
 import { Crowded } from '../kernel/flow/gate.ts'
 
-/** How a stream of events begins. It returns how it ends. */
+/** Starts a stream and returns the function that stops it. */
 export type Events = (to: { emit: (event: string, data: object) => void; lost: (count: number) => void }) => () => void
 export type StreamEnd = 'shutdown' | 'unauthorized' | 'unavailable'
 
 const heartbeatMs = 10_000
-/** How soon a stream ends when its key, its session or an IP restriction says so. */
+/** Upper bound on how long a stream outlives its key, its session or a new IP restriction. */
 const recheckMs = 2_000
 const maxRecheckMs = 5_000
 /**
- * What waits for a slow reader. What comes while it is full is lost, and the reader sees how much. A node tells of up to a
- * hundred requests at once: those of two nodes must find room.
+ * Buffer for a slow reader. Events that do not fit are dropped, and the reader is told how many. A node reports up to a
+ * hundred requests at a time, and reports of two nodes must fit.
  */
 const bufferBytes = 512 * 1024
-/** A client that has read nothing for this long is disconnected. */
+/** Disconnects clients that have read nothing for this long. */
 const stuckMs = 60_000
 
 export type EventStreams = {
-  /** `isAllowed` is asked again and again. Throws when there are too many streams. */
+  /** Rechecks `isAllowed` periodically. Throws if too many streams are open. */
   readonly open: (caller: Caller, events: Events, isAllowed: () => Promise<boolean>) => Readable
   readonly count: () => number
-  /** Ends all of them, and from then on each new one at once. */
+  /** Ends all streams, and refuses to open new ones. */
   readonly endAll: () => void
 }
 
-/** Streams of server-sent events, few for each account and process, because each holds a connection. */
+/** Server-sent events. Limited per account and process, because each stream holds a connection. */
 export function createEventStreams(limits: { total: number; perAccount: number }): EventStreams {
   const open = new Map<Readable, { accountId: string; end: (reason: StreamEnd) => void }>()
   let ending = false
@@ -103,7 +103,7 @@ function openStream(events: Events, isAllowed: () => Promise<boolean>) {
     stop()
   }
   stream.once('close', release)
-  // So that the reader sees at once that it is open.
+  // Tells the client immediately that the stream is open.
   push(': open\n\n')
   return { stream, end }
 }

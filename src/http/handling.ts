@@ -27,11 +27,10 @@ export type PreparedRoute = Route & {
   readonly checkBody?: Validator
   readonly dropDefaults: DropDefaults
 }
-/** A request, and what it takes to answer it. */
 export type Incoming = {
   readonly service: Service
   readonly route: PreparedRoute
-  /** By their operations. */
+  /** By operation. */
   readonly routes: ReadonlyMap<string, PreparedRoute>
   readonly operationId: Id<'op'>
   readonly raw: IncomingMessage
@@ -39,16 +38,16 @@ export type Incoming = {
   readonly query: Record<string, unknown>
   readonly facts: RequestFacts
 }
-/** What handlers work for: a request, or the service itself, when it does what was asked of it earlier. */
+/** On whose behalf a handler runs: a request, or the service itself for work that was requested earlier. */
 export type Acting = {
   readonly service: Pick<Service, 'clock' | 'evaluate' | 'settings' | 'edges' | 'changes' | 'domains' | 'publicUrl'>
   readonly routes: Incoming['routes']
   readonly operationId: Id<'op'>
   readonly facts: Pick<RequestFacts, 'sourceIp' | 'statusUnread' | 'urgent'>
-  /** No one is there to be locked out, and no key did it. */
+  /** The service acts by itself: no caller could lock themselves out, and no key is involved. */
   readonly isAutomatic?: true
 }
-/** What was sent to an operation, checked. */
+/** Validated input of an operation. */
 export type Sent = {
   readonly params: Record<string, Id>
   readonly query: Record<string, unknown>
@@ -58,7 +57,7 @@ export type Sent = {
   readonly idempotencyKey?: string | undefined
   readonly breakGlass?: string | undefined
   readonly isRepeatable?: true
-  /** Whether it is unusual is decided by what calls the handler. */
+  /** The calling operation decides whether the whole change is unusual. */
   readonly isPart: boolean
 }
 
@@ -81,7 +80,10 @@ export function checkedQuery(route: PreparedRoute, query: Record<string, unknown
   return parsed
 }
 
-/** What was sent to an operation, as a change of a change set. What belongs to applying it is left out. */
+/**
+ * Converts the input of an operation into a change of a change set. Leaves out parameters that only control how it is
+ * applied.
+ */
 export function toPlanned(
   { operation }: Route,
   { params, query, ifMatch }: Pick<Sent, 'params' | 'query' | 'ifMatch'>,
@@ -113,11 +115,10 @@ export const originOf = (
   ...(facts.urgent && { urgent: facts.urgent.reason }),
 })
 
-/** Every operation, checked once, by its name. */
+/** Prepared routes by operation. */
 export const prepareAll = (routes: readonly Route[]): Incoming['routes'] =>
   new Map(routes.map((route) => [route.operation, prepare(route)]))
 
-/** Calls the handler of the route. */
 export function handleOn(
   db: DbPool,
   acting: Acting,
@@ -151,7 +152,7 @@ export function handleOn(
   return route.handle(handling)
 }
 
-/** What the service does by itself in an account, because `ownerId` asked for it. */
+/** Acts in an account on behalf of the service, for work that `ownerId` requested. */
 export function requestByService(
   { service, routes, operationId }: Omit<Acting, 'facts'>,
   db: DbPool,
@@ -172,7 +173,7 @@ export function requestByService(
   }
 }
 
-/** The checks of a request, in the same order, for what comes in the body of another. */
+/** Makes a change that another request contains, after the same checks in the same order. */
 async function makeChange(
   db: DbPool,
   acting: Acting,

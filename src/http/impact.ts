@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { Closed, type Static, Timestamp } from './wire.ts'
 
-/** How many places, and addresses of each kind at a place, are listed. Totals count all of them. */
+/** Limit of listed places, and of listed addresses of each kind at a place. Totals count all of them. */
 export const maxListed = 100
 
 const Affected = (what: string) =>

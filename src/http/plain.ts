@@ -14,26 +14,26 @@ export type PlainRequest = {
   readonly query: URLSearchParams
   readonly source: Address | undefined
   readonly sourceIp: string | undefined
-  /** What the log line says of it. */
+  /** Fields for the log line. */
   readonly facts: RequestFacts
 }
 export type PlainAnswer = {
   readonly status: number
   readonly body?: unknown
-  /** Where the browser goes next. */
+  /** Redirect target. */
   readonly location?: string
   readonly cookies?: readonly string[]
 }
 
 /**
- * Requests outside the API: there is no caller to authenticate yet, and browsers and providers, which send no
- * Service-Version, come here by themselves. Limited by address, for the same reason.
+ * Requests outside the API. They have no authenticated caller yet and no Service-Version header, since browsers and
+ * identity providers send them; so they are limited by address.
  */
 export type PlainRoute = {
   readonly operation: string
   readonly method: 'GET' | 'POST'
   readonly path: `/${string}`
-  /** Costs nothing that a limit would have to protect. */
+  /** Cheap enough to need no limit. */
   readonly unlimited?: true
   readonly handle: (request: PlainRequest) => Promise<PlainAnswer>
 }

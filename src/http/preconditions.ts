@@ -5,23 +5,22 @@ const digest = (value: unknown, characters: number): string =>
   hash('sha256', JSON.stringify(value), 'base64url').slice(0, characters)
 
 /**
- * A strong tag of what a GET shows: the same fields, the same tag, on every process. With `shown`, what changes by itself has a
- * part of its own after a dot: a client that asks whether it has the current state must get the new one, and a client that
- * changes the resource must not be refused because of it.
+ * A strong tag over the fields of a GET, equal on every process. Fields that change by themselves (`shown`) get a
+ * separate part after a dot: they must invalidate If-None-Match, but must not fail If-Match.
  */
 export const etagOf = (stable: unknown, shown?: unknown): string =>
   shown === undefined ? `"${digest(stable, 27)}"` : `"${digest(stable, 27)}.${digest(shown, 12)}"`
 
-/** The part of a tag that only a change alters. */
+/** The part of a tag that only a change of the resource alters. */
 const stablePart = (tag: string): string => tag.replace(/\.[\w-]*"$/, '"')
 
-/** Whether a client that sent `If-None-Match` has it already. Proxies that compress mark a tag as weak (`W/`). */
+/** Evaluates `If-None-Match`. Compressing proxies mark a tag as weak (`W/`). */
 export const isUnchanged = (ifNoneMatch: string | undefined, etag: string | undefined): boolean =>
   ifNoneMatch !== undefined &&
   etag !== undefined &&
   ifNoneMatch.split(',').some((tag) => [etag, '*'].includes(tag.trim().replace(/^W\//, '')))
 
-/** `If-Match` is for those who ask for it. Call it with the thing locked, so that the answer still holds at the commit. */
+/** `If-Match` is optional. Lock the resource before the call, so that the result still holds at commit. */
 export function checkIfMatch(ifMatch: string | undefined, current: unknown | undefined): void {
   if (ifMatch === undefined) return
   const wanted = ifMatch.split(',').map((tag) => stablePart(tag.trim()))

@@ -5,7 +5,7 @@ import { databaseClockOffset, readinessFaults } from './readiness.ts'
 import { send } from './send.ts'
 import type { Service } from './service.ts'
 
-/** What load balancers and Prometheus ask for: /healthz, /readyz and /metrics. */
+/** For load balancers and Prometheus: /healthz, /readyz and /metrics. */
 export function serveProbes(app: FastifyInstance, { db, clock, edges, metrics }: Service): void {
   const quiet = { config: { quiet: true }, exposeHeadRoute: true }
   app.get('/healthz', quiet, async (_request, reply) => send(reply, 200, { status: 'ok' }))
@@ -13,7 +13,8 @@ export function serveProbes(app: FastifyInstance, { db, clock, edges, metrics }:
     const faults = await readinessFaults(db)
     if (faults.length) app.log.warn({ faults }, 'not ready')
     if (faults.length) return send(reply, 503, { status: 'not ready', faults })
-    // The API does without NATS, and every other process has the same trouble: taking this one away would not help.
+    // Only warnings: the API works without NATS, and every process has the same fault, so removing this one from the
+    // load balancer would not help.
     const offset = await databaseClockOffset(db, clock).catch(() => 0)
     const warnings = [edges.fault(), clockFault(offset, 'PostgreSQL'), recentWriteFault()].filter(
       (warning) => warning !== undefined,

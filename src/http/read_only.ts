@@ -5,17 +5,14 @@ import { accepts } from './input/validate.ts'
 
 type Json = Record<string, unknown>
 
-/** The read-only fields that a body repeats, by their path, such as `ip_restriction.ip_policies`. */
+/** Read-only fields that a body repeats, by path, such as `ip_restriction.ip_policies`. */
 export type Repeated = ReadonlyMap<string, Field>
 type Field = { readonly value: unknown; readonly schema: TSchema }
 
-/** What a body may be an edited copy of. `stable` has the fields that only a change alters. */
+/** The resource that a body may be an edited copy of. `stable` has the fields that only a change alters. */
 export type State = { readonly shown: object; readonly stable: object }
 
-/**
- * Splits a body into what can be changed and what it only repeats, according to the schemas of the request and of the
- * response: fields that only the response has are read-only.
- */
+/** Splits a body into writable and repeated read-only fields: those that occur only in the response schema. */
 export function splitReadOnly(body: TSchema, shape: TSchema, sent: unknown): { body: unknown; repeated: Repeated } {
   const repeated = new Map<string, Field>()
   return { body: split(sent, body, shape, '', repeated), repeated }
@@ -46,8 +43,8 @@ function propertiesOf(schema: TSchema): Record<string, TSchema> | undefined {
 }
 
 /**
- * The fields of a body that are not as they are shown. A body with read-only fields is a copy of what was read: what is
- * the same in it was not meant as a change. Without them, every field was sent on purpose.
+ * The fields of a body that differ from the shown values. A body with read-only fields is an edited copy, so equal
+ * fields are no change. In any other body, every field was sent on purpose.
  */
 export function editedFields<Body>(sent: Body, repeated: Repeated, body: TSchema, shape: TSchema, shown: object): Body {
   if (repeated.size === 0 || !isObject(sent)) return sent
@@ -57,8 +54,8 @@ export function editedFields<Body>(sent: Body, repeated: Repeated, body: TSchema
 }
 
 /**
- * Refuses read-only fields that are neither as they were before the change nor as they are after it. To be called inside
- * the transaction of the change.
+ * Refuses read-only fields that match neither the state before the change nor the state after it. Call it inside the
+ * transaction of the change.
  */
 export function refuseChanged(repeated: Repeated, states: readonly State[]): void {
   const changed = [...repeated].filter(([path, { value, schema }]) => {
@@ -73,7 +70,7 @@ export function refuseChanged(repeated: Repeated, states: readonly State[]): voi
   if (first) throw invalidFields([first, ...others])
 }
 
-/** What changes by itself is not compared: it may have changed since it was read. */
+/** Volatile fields are not compared: they may have changed since they were read. */
 function isAsShown({ shown, stable }: State, path: readonly string[], value: unknown): boolean {
   const isStable = path[0] !== undefined && path[0] in stable
   return isStable ? repeats(at(stable, path), value) : at(shown, path) !== undefined
@@ -82,7 +79,7 @@ function isAsShown({ shown, stable }: State, path: readonly string[], value: unk
 const at = (value: unknown, path: readonly string[]): unknown =>
   path.reduce((inside, step) => (isObject(inside) ? inside[step] : undefined), value)
 
-/** Objects may have more fields than their stable part: those change by themselves. */
+/** Extra fields of objects are volatile and ignored. */
 function repeats(stable: unknown, value: unknown): boolean {
   if (isObject(stable) && isObject(value))
     return Object.entries(stable).every(([name, part]) => repeats(part, value[name]))

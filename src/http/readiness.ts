@@ -9,7 +9,7 @@ const durable: Record<string, readonly string[]> = {
   synchronous_commit: ['on', 'remote_apply'],
 }
 
-/** Settings with which PostgreSQL may lose what it has acknowledged. */
+/** PostgreSQL settings that risk losing acknowledged commits. */
 export async function durabilityFaults(db: Db): Promise<{ name: string; value: string }[]> {
   const settings = await many<{ name: string; value: string }>(
     db,
@@ -18,9 +18,11 @@ export async function durabilityFaults(db: Db): Promise<{ name: string; value: s
   return settings.filter(({ name, value }) => !durable[name]?.includes(value))
 }
 
-/** The setting, and how many of its standbys are there now: 0, too, while PostgreSQL waits for none. */
+/**
+ * `synchronous_standby_names`, and the number of connected synchronous standbys: 0 too if PostgreSQL waits for none.
+ */
 export async function synchronousStandbys(db: Db): Promise<{ names: string; present: number }> {
-  // Other roles see which processes send to standbys, and nothing else about them.
+  // Without further rights, a role sees only which processes send to standbys.
   const { names, synchronous, connected, seesAll } = await one<{
     names: string
     synchronous: number
@@ -37,7 +39,7 @@ export async function synchronousStandbys(db: Db): Promise<{ names: string; pres
   return { names, present: names === '' ? 0 : seesAll ? synchronous : connected }
 }
 
-/** How far our clock is ahead of that of PostgreSQL, in milliseconds. */
+/** How far our clock is ahead of PostgreSQL's, in milliseconds. */
 export async function databaseClockOffset(db: Db, clock: Clock): Promise<number> {
   const asked = clock()
   const { now } = await one<{ now: number }>(
@@ -48,8 +50,8 @@ export async function databaseClockOffset(db: Db, clock: Clock): Promise<number>
 }
 
 /**
- * What keeps this process from serving; empty when nothing does. A database that acknowledges a commit before it is
- * on disk is such a thing: a revoked key would come back to life after a power cut.
+ * Reasons why this process cannot serve. Includes a database that acknowledges commits before they are on disk: after a
+ * power cut, a revoked key could work again.
  */
 export async function readinessFaults(db: Db): Promise<string[]> {
   try {
@@ -63,7 +65,7 @@ export async function readinessFaults(db: Db): Promise<string[]> {
     ]
   } catch (error) {
     const { message, code = '' } = error as { message?: string; code?: string }
-    // The limit of this process, not of PostgreSQL.
+    // Reached the limit of this process, not of PostgreSQL.
     if (/^E[MN]FILE$/.test(code)) return [`no file descriptors are left (${code}): raise the limit of this process`]
     return [`PostgreSQL does not answer: ${message || code}`]
   }

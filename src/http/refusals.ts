@@ -16,14 +16,14 @@ export type ErrorBody = {
   doc_url?: string
 }
 
-/** Where an error is explained. Undefined when the installation serves no documentation. */
+/** Documentation URL of an error; undefined if the installation serves no documentation. */
 export type DocUrl = (code: ErrorCode) => string | undefined
 export const docUrlUnder =
   (publicUrl: string): DocUrl =>
   (code) =>
     `${publicUrl}/docs/reference/errors.html#${code.toLowerCase()}`
 
-/** Turns any error into the answer to the client. Only a Refusal's own words reach it. */
+/** Maps any error to a refusal. The client sees only the text of a Refusal. */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (error instanceof OutcomeUnknown) {
@@ -57,7 +57,7 @@ const frameworkRefusals: Record<string, (cause: unknown) => Refusal> = {
     new Refusal('ERR_MALFORMED_REQUEST', 'The path is not correctly percent-encoded. Encode it again.', { cause }),
 }
 
-/** 429 only when the account has used up its own share. When others have, the client is not at fault. */
+/** 429 only if the account has used up its own share. If others have, the client is not at fault. */
 function crowded(cause: Crowded): Refusal {
   const seconds = String(retryAfterSeconds)
   if (cause.limit === 'owner')
@@ -85,7 +85,7 @@ export function errorBody(
   }
 }
 
-/** The response to a request that failed. `facts` keeps the cause for the log, unless the client is at fault. */
+/** Builds the error response. `facts` keeps the cause for the log unless the client is at fault. */
 export function failureOf(error: unknown, facts: RequestFacts, operationId: Id<'op'>, docUrl: DocUrl) {
   const refusal = toRefusal(error)
   const status = statuses[refusal.code]

@@ -6,32 +6,31 @@ import type { Turn } from './limits/heavy.ts'
 import type { LimitUse } from './limits/rate_limits.ts'
 import type { Metrics } from './metrics/metrics.ts'
 
-/** What is known of a request. The checks fill it in as they pass; the response and the log line read it. */
+/** Facts about a request, collected by the checks and read by the response and the log line. */
 export type RequestFacts = {
   operation?: string
-  /** Where it comes from, as far as IP restrictions are concerned. Undefined when that cannot be read. */
+  /** Source address for IP restrictions. Undefined if it cannot be parsed. */
   source?: Address
   sourceIp?: string
   caller?: Caller
-  /** It is undone again. */
   isDryRun?: boolean
-  /** The change waits for approval, as a change set. */
+  /** The change became a change set that waits for approval. */
   isProposed?: boolean
-  /** Why its changes do not wait for a watch, and the rollouts that come along. */
+  /** Why its changes skip the watch, and the other rollouts that they release. */
   urgent?: { readonly reason: string; readonly along: readonly string[] }
-  /** Why the token was not good, if that is why. */
+  /** Set if the token was refused: the reason. */
   expiredKeyId?: Id<'ak'>
   outsideRangesKeyId?: Id<'ak'>
-  /** The restriction that refused this call, and those that would have if they were enforced. */
+  /** The restriction that refused this call, and unenforced ones that would have. */
   refusedBy?: Id<'ipx'>
   warnedBy?: readonly Id<'ipx'>[]
-  /** Why the response says that the status of something is unknown, if the database is why. */
+  /** Why the response shows an unknown status, if the database is the reason. */
   statusUnread?: string
-  /** Whether there was a token that could be wrong. */
+  /** Whether the request had a token. */
   sentToken?: boolean
-  /** The limit that the response tells of. */
+  /** The limit that the response headers describe. */
   limitUse?: LimitUse
-  /** Set for a heavy operation, and ended with it. */
+  /** Slot of a heavy operation; released when the request ends. */
   turn?: Turn
   error?: unknown
 }
@@ -41,7 +40,7 @@ export type Ended = {
   readonly id: string
   readonly facts: RequestFacts
   readonly method: string
-  /** The pattern, not the URL: secrets that a client puts into a URL by mistake stay out of the log. */
+  /** The route pattern instead of the URL, so that secrets in URLs stay out of the log. */
   readonly path: string | null
   readonly status: number
   readonly elapsedMs: number
@@ -58,7 +57,7 @@ export const endedOf = (request: FastifyRequest, reply: FastifyReply): Ended => 
   isQuiet: request.routeOptions.config.quiet,
 })
 
-/** One log line for each request, and its part of the metrics. */
+/** Writes the log line of a request and updates the metrics. */
 export function conclude(ended: Ended, metrics: Metrics, log: FastifyBaseLogger): void {
   const { id, facts, method, path, status, elapsedMs, isQuiet } = ended
   const {
@@ -107,7 +106,7 @@ declare module 'fastify' {
     facts: RequestFacts
   }
   interface FastifyContextConfig {
-    /** Not logged unless it fails: probes come every few seconds. */
+    /** Logged only on failure: probes come every few seconds. */
     quiet?: boolean
   }
 }

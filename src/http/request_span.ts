@@ -1,12 +1,12 @@
 import { toId } from '../kernel/ids.ts'
 import type { Ended } from './request_facts.ts'
 
-/** A call of the API, for tracing. It has no address, no URL and no header but the one that continues a trace. */
+/** Trace span of an API call. Contains no address, no URL and no headers except the one that continues a trace. */
 export type RequestSpan = {
   readonly operation: string
   readonly operationId: string
   readonly method: string
-  /** The pattern, as in the log. */
+  /** The route pattern, as in the log. */
   readonly path: string | null
   readonly status: number
   readonly account: string | undefined
@@ -17,7 +17,7 @@ export type RequestSpan = {
   readonly traceparent: string | undefined
 }
 
-/** Undefined for probes, and for what is no operation. */
+/** Undefined for probes and requests that match no operation. */
 function spanOf(ended: Ended, traceparent: string | string[] | undefined): RequestSpan | undefined {
   const { id, facts, method, path, status, elapsedMs } = ended
   const { operation, caller } = facts

@@ -21,28 +21,28 @@ import { BreakGlass, Closed, DryRun } from './wire.ts'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
-/** What is the same for all accounts. */
+/** Settings that apply to all accounts. */
 export type InstallationSettings = {
   readonly tcpPorts: { readonly first: number; readonly last: number }
-  /** How many of each thing an account may store, unless the operator has set its own. */
+  /** Default limits of stored resources per account; the operator can override them per account. */
   readonly quotas: Quotas
-  /** Which changes need to be confirmed. */
+  /** Thresholds above which a change needs confirmation. */
   readonly unusualAbove: UnusualAbove
-  /** For each key, where an account has no limit of its own. 0: none. */
+  /** Limit per key for accounts without a limit of their own. 0: none. */
   readonly requestsPerMinute: number
-  /** Whether the token of a key opens a dashboard session. */
+  /** Whether a key's token can open a dashboard session. */
   readonly tokenSignIn: boolean
-  /** How long the key of `gatehouse login` is valid. */
+  /** Lifetime of the key that `gatehouse login` creates. */
   readonly loginSeconds: number
-  /** The ids of all operations, which the scopes of keys are matched against. */
+  /** Ids of all operations, to match scopes against. */
   readonly operations: readonly string[]
-  /** Those that only admins may call. */
+  /** Operations reserved for admins. */
   readonly adminOperations: ReadonlySet<string>
   /** Public suffixes that belong to the operator. */
   readonly wildcardSuffixes: readonly string[]
   /** Why webhooks cannot be sent to a URL; completes the sentence 'url …'. */
   readonly webhookUrlFault: (url: string) => string | undefined
-  /** Encrypts private keys. Missing when the operator has not set a key for it. */
+  /** Encrypts private keys. Missing if the operator has not configured an encryption key. */
   readonly secrets?: SecretsBox | undefined
 }
 
@@ -51,92 +51,95 @@ export type Handling<Params, Query, Body> = {
   readonly caller: Caller
   readonly origin: Origin
   readonly clock: Clock
-  /** Says what the IP restrictions of an account make of an address. */
+  /** Decides about an address by the IP restrictions of an account. */
   readonly evaluate: Evaluate
   readonly settings: InstallationSettings
   readonly edges: EdgeView
-  /** For the log: why the status of what is shown could not be read. */
+  /** Logs why a status in the response is unknown. */
   readonly noteStatusUnread: (reason: string) => void
   readonly domains: DomainService
-  /** Makes another change in the name of the same caller, for change sets. */
+  /** Makes another change as the same caller, for change sets. */
   readonly makeChange: MakeChange
-  /** The same for what the service does by itself, later or as a trial, because this caller asked for it. */
+  /** Makes changes as the service, later or as a trial, on behalf of this caller. */
   readonly byService: (db: DbPool, operation: string) => ServiceRequest
-  /** Whether the caller confirms an unusual change. Dry runs and change sets are judged when all of it is done. */
+  /**
+   * Whether the caller confirms an unusual change. Dry runs and change sets check the threshold once for all changes
+   * together.
+   */
   readonly confirmation: 'missing' | 'given' | 'judged_as_a_whole'
-  /** Why the caller makes changes without the approval that they need, if that is what the caller wants. */
+  /** The caller's reason for skipping approval, if requested. */
   readonly breakGlass?: string
-  /** A waiting proposal of the same changes is as good as another one. */
+  /** A pending proposal of the same changes can be reused. */
   readonly isRepeatable?: true
-  /** Every operation, for what finds the one that undoes another. */
+  /** All operations, for finding the one that undoes another. */
   readonly routes: ReadonlyMap<string, Route>
-  /** The absolute address of a path, under the configured public URL. */
+  /** Absolute URL of a path under the configured public URL. */
   readonly uri: (path: string) => string
   readonly params: Params
   readonly query: Query
   readonly body: Body
-  /** Read-only fields that the body had beside it, to be compared with the current values. */
+  /** Read-only fields repeated in the body, to be compared with the current values. */
   readonly repeated: Repeated
-  /** The tag of what the client last saw, if it wants to be refused when that has changed. */
+  /** `If-Match`: the change is refused if the resource no longer has this tag. */
   readonly ifMatch?: string
   readonly idempotencyKey?: string
 }
 
-/** What the service does by itself. It has all rights in the account, and no source address. */
+/** Request of the service itself. It has all rights in the account and no source address. */
 export type ServiceRequest = Pick<
   Handling<unknown, unknown, unknown>,
   'db' | 'caller' | 'origin' | 'clock' | 'settings' | 'makeChange' | 'routes' | 'uri'
 >
 
-/** One change of a change set: an operation, and what would be sent to it. */
+/** One change of a change set: an operation and its input. */
 export type PlannedChange = {
   readonly operation: string
-  /** Those of the path and of the query. */
+  /** Path and query parameters. */
   readonly parameters?: Readonly<Record<string, string | number | boolean>>
   readonly body?: object
   readonly if_match?: string
 }
-/** `isProposal`: whether the scopes of the caller's key include it is not asked. */
+/** `isProposal`: skips the check of the key's scopes. */
 export type MakeChange = (db: DbPool, change: PlannedChange, isProposal: boolean) => Promise<Result<unknown>>
 
-/** Whether a flag of the query is set, for code that does not know the route's query. */
+/** Reads a query flag without knowing the query type of the route. */
 export const isSet = (query: object, flag: string): boolean => Reflect.get(query, flag) === true
 
-/** What a handler returns: the body of the response, and what its headers say. */
+/** Result of a handler: the body and the values of response headers. */
 export type Result<Body> = {
-  /** Undefined with 204. */
+  /** Undefined for 204. */
   readonly body: Body
   readonly etag?: string
-  /** The generation of a change that concerns edge nodes. */
+  /** Generation of a change that concerns edge nodes. */
   readonly generation?: number
-  /** The body is that of an earlier response to the same Idempotency-Key. */
+  /** The body repeats an earlier response to the same Idempotency-Key. */
   readonly replayed?: boolean
   readonly warnings?: readonly string[]
   readonly cookie?: string
-  /** It was made without the approval that it needed. */
+  /** The change skipped the approval that it needed. */
   readonly brokeGlass?: true
-  /** It is a dry run, and the change would need approval. */
+  /** The dry run found that the change would need approval. */
   readonly needsApproval?: boolean
-  /** In place of a body: a stream of events. */
+  /** A stream of events instead of a body. */
   readonly events?: Events
 }
 
-/** What a parameter of a path is: an id of a kind, a number, or the id of a request, whether to an edge or to the API. */
+/** Type of a path parameter: the prefix of an id, a number, or the id of a request to an edge or to the API. */
 export type ParamKind = IdPrefix | 'number' | 'request'
 export type Params = Readonly<Record<string, ParamKind>>
 type ParamOf<K> = K extends IdPrefix ? Id<K> : string
-/** The parameters of a path as a handler gets them. */
+/** Path parameters, typed for handlers. */
 export type ParamsOf<P> = { readonly [K in keyof P]: ParamOf<P[K]> }
 
 export type OtherBody<Body> = {
   readonly limitBytes: number
   readonly read: (request: IncomingMessage, intake: Intake) => Promise<Body>
-  /** As a JSON body that does the same, for a change that is kept. */
+  /** Converts the body to equivalent JSON, for a change that is stored. */
   readonly toJson?: (request: { db: DbPool; caller: Caller; params: Record<string, Id> }, body: Body) => Promise<object>
 }
 
 export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R extends TSchema> = {
-  /** `resource.verb`: the name in the log, the metrics, the audit and openapi.json. */
+  /** `resource.verb`: the name in the log, the metrics, the audit log and openapi.json. */
   readonly operation: string
   readonly summary: string
   readonly method: Method
@@ -145,55 +148,59 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
   readonly params?: P
   readonly query?: Q
   readonly body?: B
-  /** What the schema cannot say of the body. It throws a refusal, before anything is looked up. */
+  /** Checks of the body beyond its schema. Throws a refusal before any look-up. */
   readonly check?: (body: Static<B>, settings: InstallationSettings, isVendorClient: boolean) => void
-  /** The body may have the read-only fields of the response, with the values that they have. */
+  /** The body may repeat read-only fields of the response with their current values. */
   readonly acceptsResponse?: true
-  /** Texts that the vendor's clients send empty when they are left out, although empty would clear them here. */
+  /** Text fields that the vendor's clients send as "" when omitted. Here "" would clear them. */
   readonly vendorDefaults?: readonly string[]
-  /** Limit of a JSON body; 64 KiB when not given, and never more than `maxJsonBytes`. */
+  /** Limit of a JSON body, at most `maxJsonBytes`. Default: 64 KiB. */
   readonly bodyLimitBytes?: number
-  /** Other content types that the body may have, and what reads each as it arrives. It is not checked against `body`. */
+  /** Other content types of the body, with a streaming reader for each. `body` does not validate them. */
   readonly otherBodies?: Readonly<Record<string, OtherBody<Static<B>>>>
   /**
-   * Refuses a caller who could not use it, before a body beyond `maxJsonBytes` is read. The handler decides it again:
-   * this only spares us the body.
+   * Refuses callers who may not use the operation before a body beyond `maxJsonBytes` is read. The handler checks
+   * again; this only avoids the upload.
    */
   readonly beforeLargeBody?: (
     request: Pick<Handling<ParamsOf<P>, never, never>, 'db' | 'caller' | 'params'>,
   ) => Promise<void>
-  /** It can take seconds: an account has few of them at once, and they leave connections to others. */
+  /**
+   * The operation can take seconds, so each account may run only a few at once, on a limited share of the connections.
+   */
   readonly heavy?: HeavyKind
-  /** Absent with 204. */
+  /** Absent for 204. */
   readonly response?: R
-  /** Other content types of the response and the function that renders each, used when `Accept` prefers them. */
+  /** Renderers for other content types of the response, chosen by `Accept`. */
   readonly otherResponses?: Readonly<Record<string, (response: Static<R>) => Iterable<string>>>
-  /** The JSON of a response that is too long to be written in one go, in pieces. */
+  /** Writes a response that is too long for one piece of JSON in slices. */
   readonly slices?: (response: Static<R>) => Iterable<string>
-  /** In place of a response: the data of each event of a stream that stays open, by the event's name. */
+  /** Data schema of each event, by event name, if the operation returns a stream instead of a response. */
   readonly events?: Readonly<Record<string, TSchema>>
   readonly success: 200 | 201 | 204
-  /** A successful response has an ETag. */
+  /** Successful responses have an ETag. */
   readonly tagged?: true
-  /** `admin`: refused to all others before anything is looked up. */
+  /** `admin`: other roles are refused before any look-up. */
   readonly access: 'anyone' | 'admin'
-  /** What of it the handler refuses to others with ERR_FORBIDDEN. Completes the sentence 'Only admins can …'. */
+  /** The part that the handler reserves for admins with ERR_FORBIDDEN. Completes the sentence 'Only admins can …'. */
   readonly adminsOnly?: string
-  /** Not a GET, but open to viewers all the same: it only asks, or concerns the caller's own session. */
+  /** Allowed for viewers although it is not a GET: it changes nothing, or only the caller's own session. */
   readonly openToViewers?: true
-  /** Not a GET, but it changes nothing. */
+  /** Changes nothing although it is not a GET. */
   readonly onlyAsks?: true
-  /** The field of the response that is a secret made by this very call. */
+  /** Response field with a secret that this call creates. */
   readonly secret?: string
-  /** It cannot be one of several changes: it waits for other machines, or is about change sets. */
+  /** Cannot be part of a change set: it waits for other machines, or manages change sets. */
   readonly alone?: true
-  /** Its body holds the token, so it needs no other; a cookie that comes with it is not looked at. */
+  /** The body contains the token; a cookie is ignored. */
   readonly signsIn?: true
   /** Its success sets or clears the session cookie. */
   readonly setsCookie?: true
-  /** It creates, changes or ends keys, directly or with their owner: refused to a token that a rotation has replaced. */
+  /**
+   * Creates, changes or revokes keys, directly or with their owner. Refused for a token that a rotation has replaced.
+   */
   readonly managesKeys?: true
-  /** Refusals beyond those that any route of this form can give. */
+  /** Errors beyond those that follow from the route's form. */
   readonly errors?: readonly ErrorCode[]
   readonly handle: (request: Handling<ParamsOf<P>, Static<Q>, Static<B>>) => Promise<Result<Static<R>>>
 }
@@ -201,25 +208,27 @@ export type RouteShape<P extends Params, Q extends TObject, B extends TSchema, R
 // biome-ignore lint/suspicious/noExplicitAny: a list of routes holds handlers of many request types; route() checked each.
 export type Route = RouteShape<any, any, any, any>
 
-/** The role that it takes at least. A change is not for viewers unless its route says so. */
+/** The least role that may call the route. Viewers may only read unless the route says otherwise. */
 export function leastRole({ access, method, openToViewers }: Route): Role {
   if (access === 'admin') return 'admin'
   return method === 'GET' || openToViewers ? 'viewer' : 'member'
 }
 
-/** Every change can be tried: dry_run.ts says what that means. */
+/** Every change accepts `dry_run`; see dry_run.ts. */
 const isChange = ({ method, onlyAsks }: Pick<Route, 'method' | 'onlyAsks'>): boolean => method !== 'GET' && !onlyAsks
 
 /**
- * Whether it can be one of several changes that are kept, shown to others, and made later: not where the request or the
- * response has a secret, or is about a session.
+ * Whether it can be stored in a change set, shown to others and applied later. Excludes operations that involve secrets
+ * or sessions.
  */
 export const canBePlanned = (route: Route): boolean =>
   isChange(route) &&
   !(route.alone || route.secret || route.signsIn || route.setsCookie || route.openToViewers) &&
   !Object.values(route.body?.properties ?? {}).some((field) => Reflect.get(field as object, 'writeOnly') === true)
 
-/** One operation of the API. The server, openapi.json, the command line and the coverage tests all read these. */
+/**
+ * Defines one operation of the API. The server, openapi.json, the command line and the coverage tests all read these.
+ */
 export const route = <
   const P extends Params = Record<never, ParamKind>,
   Q extends TObject = TObject,

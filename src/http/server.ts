@@ -29,29 +29,32 @@ import { ownUrl } from './vendor_clients.ts'
 export type ServerOptions = {
   service: Service
   routes: readonly Route[]
-  /** What is served besides the API: signing in. */
+  /** Routes outside the API, for signing in. */
   plainRoutes?: (service: Service) => readonly PlainRoute[]
   log: FastifyBaseLogger
   requestTimeoutMs: number
-  /** Where the files of the dashboard are. Without it there is no dashboard. */
+  /** Folder of the dashboard. Without it, no dashboard is served. */
   dashboardFolder?: string
-  /** Where the documentation is, and the files of Swagger UI. Without it neither is served, nor the API's description. */
+  /**
+   * Folders of the documentation and of Swagger UI. Without them, neither the documentation nor the API description is
+   * served.
+   */
   docs?: { folder: string; referenceFolder: string }
   version: string
 }
 
-/** The HTTP server, not yet listening. Closing it finishes what is in flight. */
+/** Creates the HTTP server without listening. Closing it finishes requests in progress. */
 export function createServer(options: ServerOptions): FastifyInstance {
   const { service, routes, plainRoutes, dashboardFolder, docs, version } = options
   const docUrl: DocUrl = docs ? docUrlUnder(service.publicUrl) : () => undefined
   const app = bareServer(options, docUrl)
   app.decorateRequest('facts')
-  // With callbacks: Fastify waits for a promise of every asynchronous hook, and these have nothing to wait for.
+  // Uses callbacks: Fastify awaits asynchronous hooks, and these have nothing to wait for.
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply)
     done(faultOfForm(request.raw))
   })
-  // Node would answer with a bare 417. As any other request, it gets to `faultOfForm`.
+  // Node would answer with a bare 417; `faultOfForm` refuses it in our format.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   app.addHook('onSend', (request, reply, payload, done) => {
     warn(request, reply)
@@ -85,23 +88,23 @@ export function createServer(options: ServerOptions): FastifyInstance {
 const bareServer = ({ service, log, requestTimeoutMs }: ServerOptions, docUrl: DocUrl): FastifyInstance =>
   fastify({
     loggerInstance: log,
-    // One for all requests: a line has the id of its operation anyway, and Fastify would make a logger for each.
+    // One logger for all requests. Fastify would create one per request, but each line has the operation id anyway.
     childLoggerFactory: (logger) => logger,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => newId('op'),
     requestIdHeader: false,
     rewriteUrl: (request) => ownUrl(request, service.versionHeaders),
     exposeHeadRoutes: false,
-    // Headers and body must have arrived within this time, however slowly they trickle.
+    // Time limit for receiving headers and body, however slowly they arrive.
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
-    // While closing, open connections still get answers, which tell the client to reconnect.
+    // During shutdown, open connections still get responses, which tell the client to reconnect.
     return503OnClosing: false,
     clientErrorHandler: answerUnreadable(log, docUrl),
-    // As long as Node lets a request line be: an id of any length must reach the checks, and be one that does not exist.
+    // As long as Node's limit of a request line: an overlong id must reach the checks and get the same 404.
     routerOptions: { maxParamLength: 16_384, ignoreTrailingSlash: false },
-    // Hooks do not run for requests that Fastify itself refuses, but they must be logged like any other.
+    // Hooks do not run for requests that Fastify itself refuses, so log them here.
     frameworkErrors(error, request, reply) {
       begin(request, reply)
       reply.raw.once('finish', () => conclude(endedOf(request, reply), service.metrics, log))
@@ -129,7 +132,7 @@ const failWith =
     return send(reply.headers(headers), status, body)
   }
 
-/** Tells a client which restrictions would have refused this call, were they enforced, beside what the handler warns of. */
+/** Names the unenforced restrictions that would have refused this call, in addition to the handler's warnings. */
 function warn({ facts: { warnedBy = [], refusedBy } }: FastifyRequest, reply: FastifyReply): void {
   // A refused caller learns nothing about the rules.
   if (warnedBy.length === 0 || refusedBy) return
@@ -137,7 +140,7 @@ function warn({ facts: { warnedBy = [], refusedBy } }: FastifyRequest, reply: Fa
   reply.header('Service-Warning', [others, ...warnedBy.map((id) => `ip_restriction=${id}`)].flat().join(', '))
 }
 
-/** A connection that was busy when closing began would otherwise be kept by its client, and hold up the end. */
+/** Closes connections that were busy when shutdown began; otherwise clients would keep them open and delay it. */
 function closeBusyConnections(app: FastifyInstance): void {
   let closing = false
   app.addHook('preClose', async () => {

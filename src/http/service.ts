@@ -22,10 +22,10 @@ import type { Metrics } from './metrics/metrics.ts'
 import type { RequestSpan } from './request_span.ts'
 import type { InstallationSettings } from './route.ts'
 
-/** What every request may use. */
+/** Dependencies of every request. */
 export type Service = {
   readonly db: DbPool
-  /** The database as an account may use it: with a share of the connections. */
+  /** The database with the account's share of connections. */
   readonly dbOf: (accountId: Uuid) => DbPool
   readonly rehearse: Rehearse
   readonly noteBreakGlass: NoteBreakGlass
@@ -33,7 +33,7 @@ export type Service = {
   readonly streams: EventStreams
   readonly clock: Clock
   readonly publicUrl: string
-  /** Lower-case names of the headers that may carry the version. */
+  /** Lower-case names of headers that may carry the version. */
   readonly versionHeaders: readonly string[]
   readonly trustedProxies: CompiledPolicy
   readonly evaluate: Evaluate
@@ -42,18 +42,18 @@ export type Service = {
   readonly usageBuffer: UsageBuffer
   readonly outcomeBuffer: OutcomeBuffer
   readonly metrics: Metrics
-  /** Only when traces are configured. */
+  /** Undefined unless tracing is configured. */
   readonly trace: ((span: RequestSpan) => void) | undefined
   readonly settings: InstallationSettings
   readonly edges: EdgeView
-  /** Rings after each request that may have changed something. */
+  /** Rung after each request that may have changed something. */
   readonly changes: Pick<Bell, 'ring'>
   readonly domains: DomainService
-  /** Whether a dashboard session's cookie is taken in place of a token. */
+  /** Whether the cookie of a dashboard session is accepted instead of a token. */
   readonly dashboard: boolean
   readonly rateLimits: RateLimits
-  /** Notes for the account's admins that a key was used from outside its ranges. */
+  /** Audits, for the account's admins, that a key was used from outside its ranges. */
   readonly recordRefusedKey: (origin: Origin & { caller: Caller }) => void
-  /** Notes for the account's admins that a sign-in with a token failed, and why. */
+  /** Audits, for the account's admins, that a sign-in with a token failed, and why. */
   readonly noteFailedSignIn: (failure: FailedSignIn) => void
 }

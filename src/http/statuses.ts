@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../kernel/errors.ts'
 
-/** The HTTP status of every refusal. Below this folder, errors say what happened; only here does it become a number. */
+/** The HTTP status of every refusal. Code outside this folder refers to errors by code only. */
 export const statuses = {
   ERR_MALFORMED_REQUEST: 400,
   ERR_EXPECTATION: 417,

@@ -4,15 +4,15 @@ import { accepts } from './input/validate.ts'
 import type { Route } from './route.ts'
 
 /**
- * What is read differently for client libraries written for the vendor's API: those that name the version in one of the
- * operator's alias headers and not in ours. Some of them send an empty value for every argument that was left out.
+ * Detects client libraries written for the vendor's API: they send the version in one of the operator's alias headers
+ * instead of ours. Some of them send an empty value for every omitted argument.
  */
 export function isVendorClient(headers: NodeJS.Dict<string[]>, versionHeaders: readonly string[]): boolean {
   const [own = '', ...aliases] = versionHeaders
   return headers[own] === undefined && aliases.some((alias) => headers[alias] !== undefined)
 }
 
-/** Drops fields that are empty only because the library's caller left them out. */
+/** Drops fields that are empty only because the argument was omitted. */
 export type DropDefaults = (body: unknown) => unknown
 
 type EmptyKind = 'text' | 'list' | 'map'
@@ -29,7 +29,7 @@ function emptyKindOf({ type }: TSchema & { type?: string | string[] }): EmptyKin
   return type === 'array' ? 'list' : type === 'object' ? 'map' : undefined
 }
 
-/** In a PATCH, known fields too: on create, an empty value is what they have anyway, or an error to report. */
+/** In a PATCH, drops known fields too. On create, an empty value equals the default or is an error to report. */
 export function dropDefaults(route: Route): DropDefaults {
   if (route.method !== 'PATCH' && route.method !== 'POST') return (sent) => sent
   let dropped: Map<string, EmptyKind> | undefined
@@ -45,7 +45,7 @@ export function dropDefaults(route: Route): DropDefaults {
   }
 }
 
-/** The fields whose empty value means that they were left out. */
+/** Fields whose empty value means "omitted". */
 function defaultsOf({ body, vendorDefaults = [] }: Route): Map<string, EmptyKind> {
   const defaults = new Map<string, EmptyKind>()
   for (const [name, schema] of Object.entries((body as TObject | undefined)?.properties ?? {})) {
@@ -64,7 +64,7 @@ type Shape = {
   readonly 'x-vendor'?: object
 }
 
-/** A response for a library that reads every field of a resource, whether or not it is there. */
+/** Adds the fields of `x-vendor` and missing text fields (as ""), for libraries that read every field of a resource. */
 function withEveryField(schema: Shape, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => withEveryField(schema.items ?? {}, item))
   const { properties, 'x-vendor': others } = schema.anyOf?.find((one) => one.properties) ?? schema
@@ -74,10 +74,10 @@ function withEveryField(schema: Shape, value: unknown): unknown {
   return { ...others, ...Object.fromEntries(texts.map(([name]) => [name, ''])), ...Object.fromEntries(shown) }
 }
 
-/** The vendor's newer name of bots. */
+/** The vendor's newer name for bots. */
 const serviceUsers = /^\/service_users(?=[/?]|$)/
 
-/** The URL under our own name for what it names. */
+/** Translates the vendor's path into ours. */
 export function ownUrl({ url = '', headersDistinct }: IncomingMessage, versionHeaders: readonly string[]): string {
   const isRenamed = serviceUsers.test(url) && isVendorClient(headersDistinct, versionHeaders)
   return isRenamed ? url.replace(serviceUsers, '/bot_users') : url

@@ -21,16 +21,16 @@ export const Id = <P extends IdPrefix>(...prefixes: P[]) =>
     'x-must': `must be the id of ${prefixes.map((prefix) => `${oneOf(prefix)} (${prefix}_…)`).join(' or ')}`,
   })
 
-/** A field of a response that changes without a change of the resource, such as the time of its last use. */
+/** A response field that changes by itself, such as the time of last use. */
 export const Volatile = <S extends TSchema>(schema: S) => Type.Unsafe<Static<S>>({ ...schema, 'x-volatile': true })
-/** A secret that only the responses to creation and rotation have. Elsewhere it is null. */
+/** A secret that only create and rotate return; null elsewhere. */
 export const ShownOnce = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], description, 'x-shownOnce': true })
 
 export const Timestamp = Type.String({ format: 'date-time', description: 'RFC 3339 in UTC, with milliseconds.' })
 export const TimestampOrNull = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time', description })
-/** A moment in a request. Null means that there is none. */
+/** A timestamp in a request. Null clears it. */
 export const Moment = (description: string) =>
   Type.Optional(
     Type.Unsafe<string | null>({
@@ -42,7 +42,7 @@ export const Moment = (description: string) =>
       description,
     }),
   )
-/** A moment in a query. */
+/** A timestamp in a query. */
 export const QueryMoment = (description: string) =>
   Type.Optional(
     Type.String({
@@ -57,7 +57,7 @@ export const Uri = Type.String({ format: 'uri', description: 'Absolute URI under
 
 export const Text = (maxBytes: number, description: string, example?: string) =>
   Type.String({ 'x-maxBytes': maxBytes, description, ...(example && { examples: [example] }) })
-/** Bounded text in a request. `""` and `null` both mean that it is not set. */
+/** Bounded text in a request. `""` and `null` both clear it. */
 export const OptionalText = (maxBytes: number, description: string, example?: string) =>
   Type.Optional(
     Type.Unsafe<string | null>({
@@ -69,7 +69,7 @@ export const OptionalText = (maxBytes: number, description: string, example?: st
   )
 
 const part = '[a-z_]+'
-/** `*`, an operation, or one part of it replaced by `*`: the first (`*.get`) or the last (`api_keys.*`). */
+/** `*`, an operation, or an operation whose first (`*.get`) or last part (`api_keys.*`) is `*`. */
 export const OperationPattern = Type.Unsafe<string>({
   type: 'string',
   pattern: `^(?:\\*|\\*(?:\\.${part})+|${part}(?:\\.${part})*(?:\\.\\*)?)$`,
@@ -77,7 +77,7 @@ export const OperationPattern = Type.Unsafe<string>({
   'x-maxBytes': 100,
 })
 
-/** What most resources carry for the people who run them. In requests either may be null; responses leave out what is not set. */
+/** Optional annotations of most resources. Requests may set either to null; responses omit unset ones. */
 export const Annotations = {
   description: OptionalText(255, 'Human-readable description. At most 255 bytes.', 'the staging environment'),
   metadata: OptionalText(4096, 'Arbitrary user-defined data. At most 4096 bytes.'),
@@ -90,7 +90,7 @@ export const AnnotationsShown = {
 /** A body may repeat an id of its path, as generated clients do. */
 export const PathId = <P extends IdPrefix>(prefix: P) => Type.Optional(Id(prefix))
 
-/** On changes that concern edges. */
+/** Query of changes that concern edges. */
 export const EdgeChangeQuery = {
   wait: Type.Optional(
     Type.Unsafe<'applied' | 'released'>({
@@ -110,7 +110,7 @@ export const EdgeChangeQuery = {
   ),
 }
 
-/** On every change. */
+/** Query of every change. */
 export const DryRun = Type.Optional(
   Type.Boolean({
     description:
@@ -118,7 +118,7 @@ export const DryRun = Type.Optional(
   }),
 )
 
-/** On changes that can need the approval of another admin. */
+/** Query of changes that can need the approval of another admin. */
 export const BreakGlass = Type.Optional(
   Type.Boolean({
     description:
@@ -126,7 +126,7 @@ export const BreakGlass = Type.Optional(
   }),
 )
 
-/** What an access test is about. */
+/** What an access test checks. */
 export const AccessTestTarget = Closed(
   {
     type: Type.Unsafe<'api' | 'dashboard' | 'edge' | 'route'>({
@@ -179,7 +179,7 @@ export const BeforeId = <P extends IdPrefix>(prefix: P) =>
     }),
   )
 
-/** Narrows a list to what has this value. */
+/** Restricts a list to items with this value. */
 export const Filter = <S extends TSchema>(schema: S, description: string) =>
   Type.Optional(Type.Unsafe<Static<S>>({ ...schema, description }))
 

@@ -8,13 +8,12 @@ import type { Id } from '../../kernel/ids.ts'
 import { handleOn, type Incoming, nothingRepeated, type Sent, toPlanned } from '../handling.ts'
 import { mayNeedApproval, type Result, type Route } from '../route.ts'
 
-/** Whether this caller's account wants a change by this operation approved. */
 export const isForApproval = (route: Route, { approvalRequiredFor }: Caller): boolean =>
   needsApproval(approvalRequiredFor, route.operation) && mayNeedApproval(route)
 
 const maxReasonLength = 255
 
-/** Why the caller wants to do without approval; undefined if that is not so. */
+/** The caller's reason for skipping approval; undefined if the request does not skip it. */
 export function reasonOf(
   { raw }: Pick<Incoming, 'raw'>,
   { role }: Caller,
@@ -26,7 +25,7 @@ export function reasonOf(
   return readReason(raw, 'break_glass')
 }
 
-/** In the header, because these operations have bodies of their own. */
+/** A header, because these operations have bodies of their own. */
 export function readReason(raw: Incoming['raw'], parameter: string): string {
   const reason = raw.headersDistinct['service-reason']?.join(', ').trim() ?? ''
   if (!/^[\x20-\x7e]+$/.test(reason) || reason.length > maxReasonLength)
@@ -34,7 +33,7 @@ export function readReason(raw: Incoming['raw'], parameter: string): string {
   return reason
 }
 
-/** The change set that a change becomes because it needs approval. It is refused as the change itself would be. */
+/** Turns a change that needs approval into a change set. Refuses whatever the change itself would refuse. */
 export async function propose(
   db: DbPool,
   incoming: Incoming,
@@ -50,7 +49,7 @@ export async function propose(
   try {
     return await handleOn(db, incoming, create, caller, {
       ...{ params: {}, query: {}, body: { changes: [change] }, repeated: nothingRepeated, isPart: false },
-      // A PUT that is sent again means the same change. A POST means another resource.
+      // A repeated PUT means the same change; a repeated POST would create another resource.
       ...(route.method === 'POST' ? { idempotencyKey: sent.idempotencyKey } : { isRepeatable: true }),
     })
   } catch (error) {
@@ -60,7 +59,7 @@ export async function propose(
   }
 }
 
-/** Makes the change all the same, and notes why, in one transaction. */
+/** Makes the change without approval and audits the reason, in one transaction. */
 export const breakGlass = (
   db: DbPool,
   { service }: Pick<Incoming, 'service'>,

@@ -2,7 +2,7 @@ import type { Db } from '../../db/pool.ts'
 import type { Origin } from '../../identity/origin.ts'
 import type { Id } from '../../kernel/ids.ts'
 
-/** Writes the audit event of changes that are made without the approval that they need, in their transaction. */
+/** Audits changes made without the approval that they need, in their own transaction. */
 export type NoteBreakGlass = (
   tx: Db,
   origin: Origin,

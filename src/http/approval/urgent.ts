@@ -3,7 +3,10 @@ import { forbidden, Refusal } from '../../kernel/errors.ts'
 import type { Incoming } from '../handling.ts'
 import { readReason } from './approval.ts'
 
-/** Why a change is not to wait for a watch, and the rollouts that come along; undefined if no one asked for that. */
+/**
+ * The reason for skipping the watch, and the other rollouts that the change releases; undefined if the request does not
+ * skip it.
+ */
 export async function urgentOf(
   { service: { edges }, raw }: Pick<Incoming, 'service' | 'raw'>,
   { role, accountId }: Caller,
@@ -17,7 +20,7 @@ export async function urgentOf(
   const reason = readReason(raw, 'rollout=urgent')
   const open = await edges.rolloutsOf(accountId)
   const halted = open.find(({ isHalted }) => isHalted)
-  // What the account changes then waits in it, because it may need what was halted.
+  // Further changes of the account queue behind a halted rollout, because they may build on it.
   if (halted)
     throw new Refusal(
       'ERR_ROLLOUT_STATE',

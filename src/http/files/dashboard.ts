@@ -4,7 +4,7 @@ import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../kernel/errors.ts'
 
-/** File types that are served. Other files in the folder do not exist for clients. */
+/** Files of other types in the folder get 404. */
 export const fileTypes: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -17,8 +17,8 @@ export const fileTypes: Record<string, string> = {
   '.txt': 'text/plain; charset=utf-8',
 }
 
-// Scripts, styles and calls from and to ourselves only: injected content can neither run nor report home. data: for images
-// that style sheets hold.
+// Allows scripts, styles and requests of our own origin only, so injected content can neither run nor exfiltrate. Style
+// sheets contain data: images.
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -31,7 +31,7 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** For every page that we serve to browsers. */
+/** Headers of every page for browsers. */
 export const securityHeaders = {
   'Content-Security-Policy': contentSecurityPolicy,
   'X-Frame-Options': 'DENY',
@@ -49,15 +49,15 @@ load this page again. The API works without it.</p>
 </body></html>
 `
 
-/** Steps of letters, digits, '_', '-' and single dots inside: nothing that leads out of the folder, and no hidden file. */
+/** Letters, digits, `_`, `-` and single inner dots: rules out paths that leave the folder, and hidden files. */
 const plainPath = /^(?:[\w-]+(?:\.[\w-]+)*\/)*[\w-]+(?:\.[\w-]+)*$/
 
-/** The dashboard's files under /dashboard/. They are public: what is worth protecting comes from the API. */
+/** Serves the dashboard under /dashboard/. Its files are public; all protected data comes from the API. */
 export function serveDashboard(app: FastifyInstance, folder: string, publicUrl: string): void {
   const quiet = { config: { quiet: true }, exposeHeadRoute: true }
   app.register(fastifyStatic, {
     root: folder,
-    // Our own route below decides which files there are, and what a missing one means.
+    // The route below decides which files exist and how a missing one is answered.
     serve: false,
     preCompressed: true,
     dotfiles: 'ignore',
@@ -71,7 +71,7 @@ export function serveDashboard(app: FastifyInstance, folder: string, publicUrl: 
 
   async function serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const asked = (request.params as { '*': string })['*']
-    // Client-side routing: every page is the same file.
+    // Client-side routing: every page is index.html.
     const path = extname(asked) === '' ? 'index.html' : asked
     reply.headers(securityHeaders)
     const type = fileTypes[extname(path)]
@@ -93,8 +93,8 @@ export function serveDashboard(app: FastifyInstance, folder: string, publicUrl: 
   )
 }
 
-// A name under assets/ has the hash of what is in it, so it never means anything else. index.html names them, and must
-// be today's.
+// Names under assets/ contain a hash of the content, so they can be cached forever. index.html refers to them and must
+// not be cached.
 function cachingOf(path: string): string {
   if (path.startsWith('assets/')) return 'public, max-age=31536000, immutable'
   return path === 'index.html' ? 'no-store' : 'public, max-age=3600'

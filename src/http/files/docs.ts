@@ -13,7 +13,7 @@ const notBuilt = `<!doctype html>
 </body></html>
 `
 
-/** The documentation under /docs/: the files that are in the folder when it is first asked for, and no others. */
+/** Serves the documentation under /docs/. The list of files is read at the first request. */
 export function serveDocs(app: FastifyInstance, folder: string, publicUrl: string): void {
   let files: Promise<Map<string, PublicFile>> | undefined
   const quiet = { config: { quiet: true }, exposeHeadRoute: true }

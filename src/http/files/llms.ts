@@ -4,7 +4,7 @@ export type ApiDocument = {
   paths: Record<string, Record<string, Operation>>
 }
 
-/** What a language model needs to use the API, generated from the OpenAPI document so that it is always current. */
+/** API reference for language models, generated from the OpenAPI document. */
 export function llmsText(document: ApiDocument, publicUrl: string): string {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, ...operation })),

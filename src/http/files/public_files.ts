@@ -6,7 +6,7 @@ import { securityHeaders } from './dashboard.ts'
 
 export type PublicFile = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
 
-/** Answers with the same content to everybody. It is made and compressed when it is first asked for: most never are. */
+/** Serves the same content to everyone. Built and compressed on first use, since most files are never requested. */
 export function publicFile(type: string, make: () => Promise<string | Buffer> | string): PublicFile {
   let made: Promise<{ plain: Buffer; compressed: Buffer }> | undefined
   const content = async () => {

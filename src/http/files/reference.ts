@@ -6,9 +6,8 @@ import { type PublicFile, publicFile } from './public_files.ts'
 import { page, start } from './reference_page.ts'
 
 /**
- * The description of the API, for programs, people and language models: /openapi.json, /docs/reference/ and /llms.txt.
- * Every client that reaches the port may read it, as one may read the sources; it holds no account's data. `folder` has Swagger
- * UI's files, which are served from here and load nothing from elsewhere.
+ * Serves the API description as /openapi.json, /docs/reference/ and /llms.txt. It is public like the sources, and holds
+ * no data of accounts. `folder` contains Swagger UI, so the page loads nothing from third parties.
  */
 export function serveReference(
   app: FastifyInstance,

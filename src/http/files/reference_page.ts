@@ -8,9 +8,9 @@ export const page = `<!doctype html>
 `
 
 /**
- * Swagger UI, with samples above the responses of each operation and errors folded away. Samples and colors come with the
- * documentation; the page works without them. The token stays in the page's memory only. No validator, because that would be
- * a third-party server.
+ * Swagger UI, with samples above the responses of each operation and errors collapsed. Samples and colors come from the
+ * documentation and are optional. The token stays in page memory. The validator is off because it would call a
+ * third-party server.
  */
 export const start = `const theme = localStorage.getItem('gatehouse-theme')
 const isDark = theme ? theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches

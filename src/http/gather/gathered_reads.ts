@@ -13,12 +13,12 @@ import { conclude, type Ended, type RequestFacts } from '../request_facts.ts'
 import { noteSpan } from '../request_span.ts'
 import type { Service } from '../service.ts'
 
-/** More than a page of the dashboard asks for. */
+/** More than any page of the dashboard needs. */
 const maxReads = 40
-/** As many connections as a browser opens. */
+/** The number of connections that a browser opens. */
 const maxAtOnce = 6
 
-/** Each line is sent when it is there: a slow read holds up no other. */
+/** Flushes each line when it is ready, so a slow read delays no other. */
 const codings: Record<string, () => Transform> = {
   br: () =>
     createBrotliCompress({
@@ -30,8 +30,8 @@ const codings: Record<string, () => Transform> = {
 }
 
 /**
- * Several reads of the API in one request, for the dashboard: `/dashboard/reads?of=/caller&of=/edges/tcp`. Each is let in,
- * limited, counted and logged as a request of its own, and answered in two lines: a head, and the body.
+ * Combines several reads of the dashboard into one request: `/dashboard/reads?of=/caller&of=/edges/tcp`. Each is
+ * authorized, rate-limited, counted and logged as a separate request, and answered with two lines: head and body.
  */
 export function serveGatheredReads(
   app: FastifyInstance,
@@ -72,11 +72,11 @@ export function serveGatheredReads(
   )
 }
 
-/** A client that reads slowly gets no further answers made, which would be kept for it. */
+/** Backpressure: no further reads run while the client is behind, because their responses would be buffered. */
 const roomIn = (stream: Transform): Promise<void> | undefined =>
   stream.writableNeedDrain ? new Promise((resolve) => stream.once('drain', resolve).once('close', resolve)) : undefined
 
-/** Without an id in the path. Streams do not end, and a set of rules is too long to be one line among others. */
+/** Excludes paths with an id, streams, which do not end, and rule sets, which are too long for one line. */
 const isGathered = ({ method, path, events, slices }: PreparedRoute): boolean =>
   method === 'GET' && !path.includes(':') && !events && !slices
 
@@ -103,7 +103,7 @@ async function read(service: Service, { route, of, ...request }: Wanted, docUrl:
       facts.turn?.end()
     }
   })()
-  // Scripts can read these, unlike the headers of a response: never a cookie.
+  // Scripts can read these headers, so they must never include a cookie.
   const { ETag, 'Retry-After': retryAfter } = answered.headers
   return {
     ...answered,

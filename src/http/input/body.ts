@@ -1,15 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal, shortened } from '../../kernel/errors.ts'
 
-/** No JSON body is longer: parsing one blocks every other request, and takes many times its size. */
+/** Limit of a JSON body: parsing blocks all other requests, and needs many times the size of the body in memory. */
 export const maxJsonBytes = 1024 * 1024
 
-/** How a body may be read. */
 export type Intake = {
   readonly limitBytes: number
-  /** To be awaited once, before anything beyond `maxJsonBytes` is read. It refuses a caller who could not use it. */
+  /** Awaited once, before anything beyond `maxJsonBytes` is read. Throws if the caller may not use the operation. */
   readonly beforeLarge: () => Promise<void>
-  /** To be called with the size of what is kept. It refuses when too much is kept already. */
+  /** Called with the size of buffered data. Throws if the process already buffers too much. */
   readonly hold: (bytes: number) => void
 }
 
@@ -25,8 +24,8 @@ export function hasBody(request: IncomingMessage): boolean {
 }
 
 /**
- * Leaving the loop early must not destroy the socket: the refusal still has to go out on it. What else arrives is let
- * go, or the next request on the connection would wait behind it until the request timeout.
+ * `destroyOnReturn` is off because the refusal still has to be sent over the socket. The remaining data is discarded;
+ * otherwise the next request on the connection would wait behind it until the request timeout.
  */
 export async function* chunksOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   try {
@@ -41,7 +40,7 @@ export async function* chunksOf(request: IncomingMessage): AsyncGenerator<Buffer
 const endedEarly = (cause: unknown): Refusal =>
   new Refusal('ERR_MALFORMED_REQUEST', 'The request ended before its body was complete.', { cause })
 
-/** The chunks of a body that is read as it arrives, within the limits of its intake. */
+/** Streams the chunks of a body within the limits of its intake. */
 export async function* chunksWithin(request: IncomingMessage, intake: Intake): AsyncGenerator<Buffer> {
   const { limitBytes, beforeLarge, hold } = intake
   let isLarge = declaredLength(request) > maxJsonBytes
@@ -59,7 +58,7 @@ export async function* chunksWithin(request: IncomingMessage, intake: Intake): A
   }
 }
 
-/** GET and DELETE carry nothing; what they might carry would be read differently by every proxy on the way. */
+/** A body on GET or DELETE has no meaning, and each proxy on the way may interpret it differently. */
 export async function refuseBody(request: IncomingMessage): Promise<void> {
   if (!hasBody(request)) return
   for await (const chunk of chunksOf(request)) {
@@ -68,7 +67,7 @@ export async function refuseBody(request: IncomingMessage): Promise<void> {
   }
 }
 
-/** `largerAs`: the content type in which the operation takes what is too large for JSON, if there is one. */
+/** `largerAs`: the content type, if any, in which the operation accepts input that is too large for JSON. */
 export async function readJson(request: IncomingMessage, limitBytes: number, largerAs?: string): Promise<unknown> {
   requireType(request, jsonType, 'application/json')
   const bytes = await readAll(request, limitBytes, largerAs)
@@ -82,13 +81,13 @@ export async function readJson(request: IncomingMessage, limitBytes: number, lar
   return parseJson(text)
 }
 
-/** A form, as browsers and providers send it. */
+/** Reads a form, as browsers and identity providers submit it. */
 export async function readForm(request: IncomingMessage, limitBytes: number): Promise<URLSearchParams> {
   requireType(request, formType, 'application/x-www-form-urlencoded')
   return new URLSearchParams((await readAll(request, limitBytes, undefined)).toString('utf8'))
 }
 
-/** The media type without its parameters, in lower case; empty when there is none or more than one. */
+/** The media type in lower case, without parameters; empty if there is none or more than one. */
 export function declaredType(request: IncomingMessage): string {
   const declared = request.headersDistinct['content-type'] ?? []
   return declared.length === 1 ? ((declared[0] ?? '').split(';')[0]?.trim().toLowerCase() ?? '') : ''
@@ -101,7 +100,7 @@ function requireType(request: IncomingMessage, pattern: RegExp, wanted: string):
   throw new Refusal('ERR_CONTENT_TYPE', `Send the body with 'Content-Type: ${wanted}'.`)
 }
 
-/** A compressed body could be read as something else on the way, and expand beyond any limit here. */
+/** An intermediary could decode a compressed body differently, and decompression would bypass the size limits. */
 export function refuseCoding({ headersDistinct }: IncomingMessage): void {
   const { 'content-encoding': codings = [] } = headersDistinct
   if (codings.some((coding) => coding.toLowerCase() !== 'identity'))
@@ -120,7 +119,7 @@ export function tooLarge(limitBytes: number, largerAs?: string): Refusal {
   return new Refusal('ERR_BODY_TOO_LARGE', message)
 }
 
-/** By events: a loop over the chunks waits three times for a body that has long arrived. */
+/** Uses events: an async loop over the chunks waits three ticks for a body that has already arrived. */
 function readAll(request: IncomingMessage, limitBytes: number, largerAs: string | undefined): Promise<Buffer> {
   if (declaredLength(request) > limitBytes) return Promise.reject(tooLarge(limitBytes, largerAs))
   return new Promise((resolve, reject) => {
@@ -129,7 +128,7 @@ function readAll(request: IncomingMessage, limitBytes: number, largerAs: string 
     const incomplete = (cause?: unknown) => reject(endedEarly(cause))
     request.on('data', (chunk: Buffer) => {
       length += chunk.length
-      // What else arrives is let go; see `chunksOf`.
+      // The rest is discarded; see `chunksOf`.
       if (length > limitBytes) reject(tooLarge(limitBytes, largerAs))
       else chunks.push(chunk)
     })
@@ -161,14 +160,14 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * The first key that an object of this well-formed JSON text has twice. JSON.parse keeps the last one silently,
- * other parsers the first: two programs on the way would read two different requests.
+ * Finds the first duplicate key in well-formed JSON. JSON.parse keeps the last value and other parsers the first, so
+ * two programs on the way would read different requests.
  */
 function duplicateKey(text: string): string | undefined {
   const scopes: (Set<string> | undefined)[] = []
   let keys: Set<string> | undefined
   let mayBeKey = false
-  // Character by character: a pattern that finds the tokens took ten times as long, and everyone waits for it.
+  // Character by character: a regular expression took ten times as long, and blocks all other requests.
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case quote: {
@@ -206,7 +205,6 @@ const [quote, backslash, openBrace, closeBrace, openBracket, closeBracket, comma
   character.charCodeAt(0),
 )
 
-/** Where the string that begins here ends. */
 function endOfString(text: string, begin: number): number {
   let end = begin + 1
   while (text.charCodeAt(end) !== quote) end += text.charCodeAt(end) === backslash ? 2 : 1

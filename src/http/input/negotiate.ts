@@ -1,6 +1,6 @@
 /**
- * What the client would rather have: the offered one with the highest weight in the header (`Accept`,
- * `Accept-Encoding`), if it is named there. Undefined when it would as soon have what we send by default.
+ * The offered value with the highest weight in the header (`Accept`, `Accept-Encoding`). Undefined if the client
+ * accepts our default at least as well.
  */
 export function preferred(header: string | undefined, offered: readonly string[], byDefault: string) {
   if (header === undefined || offered.length === 0) return undefined

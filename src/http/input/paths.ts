@@ -1,11 +1,11 @@
 import { closest } from '../../kernel/closest.ts'
 
-/** A longer path is no typing error, and it is repeated in the answer. */
+/** A longer path is hardly a typo, and the response repeats it. */
 const maxLength = 200
 
 /**
- * The path that was probably meant: without a version or a trailing slash, with underscores, or the nearest that the API
- * has. It is made from the path and the list of operations alone, and so says nothing about what exists.
+ * Suggests the intended path: without a version or a trailing slash, with underscores, or the closest path of the API.
+ * Uses only the requested path and the list of operations, so it reveals nothing about stored data.
  */
 export function suggestPath(paths: readonly string[]): (path: string) => string | undefined {
   const patterns = paths.map((path) => new RegExp(`^${path.replaceAll(/:\w+/g, '[^/]+')}$`))

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { Refusal } from '../../kernel/errors.ts'
 
-/** Whether the browser says where the request comes from; programs do not. */
+/** True if a browser sent the request; only browsers set these headers. */
 export const cameFromBrowser = ({ headers }: Pick<IncomingMessage, 'headers'>): boolean =>
   headers['sec-fetch-site'] !== undefined || headers.origin !== undefined
 
 /**
- * Browsers send cookies on their own, so changes made with one must come from our own pages. Scripts cannot set either
- * header. Browsers leave Sec-Fetch-Site out where there is no TLS; then the Origin has to be ours.
+ * Browsers attach cookies to requests of any site, so changes made with a cookie must come from our own pages. Scripts
+ * can set neither header. Without TLS, browsers omit Sec-Fetch-Site, and Origin must match instead.
  */
 export function refuseOtherSites({ headers }: Pick<IncomingMessage, 'headers'>, publicUrl: string): void {
   const { origin } = new URL(publicUrl)

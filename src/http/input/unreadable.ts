@@ -14,8 +14,8 @@ const known: Record<string, () => Refusal> = {
 const malformed = () => new Refusal('ERR_MALFORMED_REQUEST', 'The request is not well-formed HTTP.')
 
 /**
- * The answer to bytes that never became a request: not HTTP, or not arrived in time. There is no reply object to
- * answer with, so it is written by hand, in the form of every other refusal.
+ * Answers data that never became a request: invalid HTTP, or not received in time. Fastify has no reply object for it,
+ * so this writes the usual refusal by hand.
  */
 export const answerUnreadable =
   (log: FastifyBaseLogger, docUrl: DocUrl) =>
@@ -36,7 +36,7 @@ export const answerUnreadable =
       'Cache-Control: no-store',
       'Connection: close',
     ]
-    // The error's own text is left out: it carries the bytes that came, and a token may be among them.
+    // The error's text is not logged: it contains the received bytes, which may include a token.
     log.info({ operation_id: operationId, status, code: error.code }, 'unreadable request')
     socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
   }

@@ -7,20 +7,20 @@ import { parseCidr } from '../../kernel/ip/cidr.ts'
 import { textFault } from '../../kernel/text.ts'
 import { parseRfc3339 } from '../../kernel/time.ts'
 
-// Strict on purpose: a value of the wrong type is an error, never converted, defaulted or dropped.
+// Strict on purpose: a value of the wrong type is an error. Nothing is converted, defaulted or dropped.
 const options = {
   strict: true,
   allowUnionTypes: true,
   coerceTypes: false,
   useDefaults: false,
   verbose: true,
-  // The schema of schemas would be most of what the first request costs. Strict mode refuses unknown keywords without it.
+  // Compiling the meta-schema would dominate the first request. Strict mode rejects unknown keywords without it.
   validateSchema: false,
 } as const
-/** Say something about a field, and refuse nothing. */
+/** Keywords that only describe a field. */
 const annotations = ['x-must', 'x-pem', 'x-default', 'x-documented', 'x-vendor', 'x-volatile', 'x-shownOnce', 'x-setBy']
 const ajv = new Ajv(options)
-/** Goes on after the first fault. Slower, and used only for what has one. */
+/** Continues after the first fault. Slower, so it runs only on invalid values. */
 const thorough = new Ajv({ ...options, allErrors: true })
 for (const each of [ajv, thorough]) {
   each.addFormat('date-time', true)
@@ -28,7 +28,9 @@ for (const each of [ajv, thorough]) {
   for (const keyword of annotations) each.addKeyword(keyword)
 }
 
-/** A keyword for what JSON Schema cannot say of a text. `faultOf` completes the sentence '<field> …'. */
+/**
+ * Adds a keyword for rules about text that JSON Schema cannot express. `faultOf` completes the sentence '<field> …'.
+ */
 function addTextKeyword<Parameter>(
   keyword: string,
   faultOf: (text: string, parameter: Parameter) => string | undefined,
@@ -61,8 +63,8 @@ export const accepts = <S extends TSchema>(schema: S, value: unknown): value is 
 export type Validator = (value: unknown) => void
 
 /**
- * Throws a refusal that names the fields at fault. `whole` is what the value itself is called. Compiled when it is
- * first used: all of them together are a third of what a start costs.
+ * Throws a refusal that names the invalid fields. Compiles on first use: compiling all schemas would take a third of
+ * the start time.
  */
 export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
   let validate: ValidateFunction | undefined
@@ -77,10 +79,10 @@ export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
   }
 }
 
-/** Looking for every fault of a larger body would keep other requests waiting, and no one reads that many. */
+/** Listing all faults of a larger body would delay other requests, and nobody reads that many. */
 const maxValuesToSearch = 1_000
 
-/** One for each field besides the first. */
+/** At most one fault for each field besides the first. */
 function otherFaults(
   schema: TSchema,
   value: unknown,
@@ -92,7 +94,7 @@ function otherFaults(
   const byField = new Map([[first.field, first]])
   const alternatives = new Set<string>()
   for (const error of thorough.errors ?? []) {
-    // What does not fit one alternative does not fit the others either: the first says enough.
+    // A value that fails one alternative usually fails the others too; the first error is enough.
     const [alternative] = /^.*?\/anyOf/.exec(error.schemaPath) ?? []
     const isRepetition = error.keyword === 'propertyNames' || (alternative && alternatives.has(alternative))
     if (alternative) alternatives.add(alternative)
@@ -103,7 +105,9 @@ function otherFaults(
   return [...byField.values()]
 }
 
-/** Whether there are more values in a value than this. Without recursion: a body may be nested more deeply than the stack. */
+/**
+ * Whether a value contains more values than this. Iterative, because a body may be nested more deeply than the stack.
+ */
 function hasMoreValues(value: unknown, than: number): boolean {
   const values = [value]
   for (let index = 0; index < values.length && values.length <= than; index++) {
@@ -122,13 +126,13 @@ function fieldOf({ instancePath, keyword, params, propertyName }: ErrorObject): 
         ? params.additionalProperty
         : keyword === 'uniqueItems'
           ? Math.max(params.i, params.j)
-          : // Where the name itself is at fault.
+          : // The property name itself is invalid.
             propertyName
   const steps = instancePath
     .split('/')
     .slice(1)
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
-  // Not a JSON pointer like the path before it: what looks like an escape in it is part of the name.
+  // A name, not part of a JSON pointer: apparent escapes belong to the name.
   if (inside !== undefined) steps.push(String(inside))
   return steps
     .map((step) => step || '""')
@@ -180,7 +184,10 @@ const parsers: Record<string, (text: string) => unknown> = {
   boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
 }
 
-/** Everything in a URL is text: what the schema says is a number or a boolean is read as one, or left for the schema to refuse. */
+/**
+ * URLs contain only text: converts numbers and booleans as the schema declares them, and leaves anything else for the
+ * schema to reject.
+ */
 export function parseQuery(schema: TObject, raw: Record<string, unknown>): Record<string, unknown> {
   const parsed: Record<string, unknown> = Object.create(null)
   for (const [name, value] of Object.entries(raw)) {

@@ -4,31 +4,31 @@ import { Crowded, createGate, type Gate } from '../../kernel/flow/gate.ts'
 import { maxJsonBytes } from '../input/body.ts'
 
 /**
- * Operations that can take seconds of the process or the database. A route says which kind it is (`heavy`), and that is
- * all it takes to be limited. One account gets one rule set at a time, because its replacements wait for each other in the
- * database anyway, and would hold a connection while they do.
+ * Operations that can occupy the process or the database for seconds. A route opts in with `heavy`. An account may run
+ * one rule set at a time: its replacements would wait for each other in the database anyway and hold connections
+ * meanwhile.
  */
 const kinds = {
   /** Reads, compares or replaces every rule of a policy. */
   rule_set: { perAccount: 1 },
-  /** Adds up what happened over hours or days. */
+  /** Aggregates hours or days of data. */
   report: { perAccount: 2 },
 } as const
 export type HeavyKind = keyof typeof kinds
 
 const waitMs = 20_000
 const maxWaitingPerAccount = 32
-/** Two of the largest rule sets, or some four of 100,000 usual rules. */
+/** Enough for two of the largest rule sets, or about four of 100,000 typical rules. */
 const maxHeldBytes = 128 * 1024 * 1024
-/** Bodies of a usual size are not counted: large ones that fill the memory must not keep usual requests out. */
+/** Small bodies are not counted, so that large ones cannot crowd out ordinary requests. */
 const uncountedBytes = maxJsonBytes
 export const retryAfterSeconds = 5
 
-/** A heavy operation's place: taken before its body is read, and given back when it is over. */
+/** A slot for a heavy operation: taken before its body is read, released when it ends. */
 export type Turn = {
-  /** Waits until the process has room for the work itself. A slow sender does not take that room from others. */
+  /** Waits for capacity to do the work itself, which a slow upload does not occupy. */
   readonly begin: () => Promise<void>
-  /** Counts what is held of a body. Throws when all accounts together hold too much. */
+  /** Counts buffered bytes. Throws if all accounts together buffer too much. */
   readonly hold: (bytes: number) => void
   readonly end: () => void
 }
@@ -37,7 +37,7 @@ export type HeavyOperations = {
   readonly counts: () => Record<HeavyKind, { running: number; waiting: number }>
 }
 
-/** `running`: how many of each kind this process works on at once. */
+/** `running`: concurrent operations of each kind in this process. */
 export function createHeavyOperations({ running }: { running: number }): HeavyOperations {
   const names = Object.keys(kinds) as HeavyKind[]
   const gates = Object.fromEntries(

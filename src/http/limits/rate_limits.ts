@@ -5,34 +5,37 @@ import { Refusal } from '../../kernel/errors.ts'
 import { type Allowance, createRateLimiter, type RateLimit } from '../../kernel/flow/rate_limiter.ts'
 import type { Address } from '../../kernel/ip/address.ts'
 
-/** A limit that a request came under, and what is left of it. */
+/** The limit that applied to a request, and its remaining allowance. */
 export type LimitUse = {
   readonly policy: 'key' | 'account' | 'failed-authentication' | 'failed-sign-in' | 'sign-in'
   readonly limit: RateLimit
   readonly allowance: Allowance
 }
 
-/** Undefined where there is no limit. */
+/** Undefined: no limit applies. */
 export type RateLimits = {
-  /** Counts a request for the caller's key, also in a session that the key opened, and for the account. The one with less left. */
+  /**
+   * Counts a request against the account and the caller's key, which includes sessions opened with it. Returns the
+   * tighter of both limits.
+   */
   readonly countRequest: (caller: Caller) => LimitUse | undefined
   /** Counts a wrong token. */
   readonly countFailure: (source: Address | undefined, isSignIn: boolean) => LimitUse | undefined
-  /** Counts a step of signing in that comes without credentials. */
+  /** Counts sign-in requests without credentials. */
   readonly countSignIn: (source: Address | undefined) => LimitUse
 }
 
-/** Bounds memory: some 7 MiB. With more active keys than this, some start again with a full allowance. */
+/** Bounds memory to about 7 MiB. With more active keys, some start again with a full allowance. */
 const maxKeys = 100_000
-/** All keys of an account together may make ten times the requests of one: otherwise each new key would add as many. */
+/** All keys of an account share ten times the limit of one; otherwise each new key would raise the total. */
 export const accountRequestsPerMinute = (requestsPerMinute: number): number => 10 * requestsPerMinute
 const perMinute = (requests: number): RateLimit => ({ requests, seconds: 60 })
-/** People mistype; programs do not sign in. */
+/** Enough for people who mistype; programs do not sign in. */
 const signInFailures = perMinute(10)
-/** A whole office behind one address signs in in the morning, a waiting command asks every other second, and nodes join. */
+/** Many people may share an address, a waiting `login` polls every two seconds, and nodes join. */
 const signInSteps = perMinute(300)
 
-/** Each process counts for itself: n of them let through n times the limit at most. 0 stands for no limit. */
+/** Each process counts separately, so n processes allow at most n times the limit. 0 disables a limit. */
 export function createRateLimits(
   clock: Clock,
   settings: { requestsPerMinute: number; failuresPerMinute: number },

@@ -2,7 +2,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 
 export type AcmeMetrics = {
   readonly showAcmeOrders: (byState: Readonly<Record<string, number>>) => void
-  /** `error`: the code of what went wrong. */
+  /** `error`: code of the error. */
   readonly countAcmeOutcome: (issued: boolean, error: string | undefined) => void
 }
 

@@ -3,7 +3,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 type Unconfirmed = { readonly waiting: number; readonly overdue: number; readonly revert_failed: number }
 export type ChangeSetMetrics = {
   readonly showUnconfirmed: (counts: Unconfirmed) => void
-  /** A change was made without the approval that it needed. */
+  /** Counts a change made without the approval that it needed. */
   readonly countBreakGlass: () => void
 }
 

@@ -3,7 +3,7 @@ import { Gauge, type Registry } from 'prom-client'
 type Expiring = { readonly account: string; readonly certificate: string; readonly expiresAt: number }
 
 export type DomainMetrics = {
-  /** The certificates that expire first, the moment in seconds. */
+  /** The certificates that expire first, with the time in seconds. */
   readonly showExpiring: (certificates: readonly Expiring[]) => void
   readonly showReservedDomains: (byStatus: Readonly<Record<string, number>>) => void
 }

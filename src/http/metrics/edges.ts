@@ -20,11 +20,11 @@ type Shown = Pick<
 export type EdgeMetrics = {
   /** Sets the source of edge nodes, which is read on every scrape. */
   readonly watchEdgeNodes: (nodes: () => readonly Shown[]) => void
-  /** How many nodes are in each state. */
+  /** Number of nodes by state. */
   readonly showNodeStates: (counts: Readonly<Record<string, number>>) => void
-  /** From then on the metrics say whether NATS is connected. */
+  /** Enables the metric of the NATS connection. */
   readonly watchNats: (isConnected: () => boolean) => void
-  /** Whether NATS may lack accounts of edge nodes; undefined where it is not in operator mode. */
+  /** Whether NATS may lack accounts of edge nodes; undefined if it is not in operator mode. */
   readonly watchNatsAccounts: (isOutdated: () => boolean | undefined) => void
 }
 
@@ -39,13 +39,13 @@ function gauge(registers: Registers, name: string, help: string, value: () => nu
   })
 }
 
-/** `progress`: what this process has sent to the nodes of each cell. */
+/** `progress`: the generation sent by this process, by cell. */
 export function edgeMetrics(registers: Registers, progress: ReadonlyMap<string, number>): EdgeMetrics {
   let natsConnected: (() => boolean) | undefined
   new Gauge({
     name: 'gatehouse_nats_connected',
     help: '1 while this process is connected to NATS. Absent without NATS.',
-    // A gauge without labels would be 0 where there is nothing to tell.
+    // A gauge without labels would report 0 if there is nothing to report.
     labelNames: ['connected'],
     registers,
     collect() {
@@ -90,7 +90,7 @@ export function edgeMetrics(registers: Registers, progress: ReadonlyMap<string, 
   new Gauge({
     name: 'gatehouse_edge_applied_generation_min',
     help: 'Lowest generation applied by any live edge node. Absent when no node is live.',
-    // Without a label the gauge would show 0 when no node is live.
+    // A gauge without labels would report 0 when no node is live.
     labelNames: ['live'],
     registers,
     collect() {
@@ -126,7 +126,7 @@ function nodeStates(registers: Registers): EdgeMetrics['showNodeStates'] {
   }
 }
 
-/** What live nodes do not do although they should. */
+/** Faults of live nodes. */
 function faultMetrics(registers: Registers, liveNodes: () => readonly Shown[]): void {
   gauge(registers, 'gatehouse_edge_nodes_refusals', 'Records that live edge nodes rejected and do not enforce.', () =>
     liveNodes().reduce((sum, { refused, refusals }) => sum + (refused?.records ?? refusals.length), 0),

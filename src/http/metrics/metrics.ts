@@ -12,7 +12,7 @@ import { type QuotaMetrics, quotaMetrics } from './quotas.ts'
 import { type ReadinessMetrics, readinessMetrics } from './readiness.ts'
 import { type RolloutMetrics, rolloutMetrics } from './rollouts.ts'
 
-/** `dropped`: beyond a quota. `unknown`: of no edge of the account. `refused`: out of bounds. */
+/** `dropped`: over quota. `unknown`: no such edge in the account. `refused`: invalid values. */
 type EdgeRequestFate = 'kept' | 'dropped' | 'unknown' | 'refused'
 
 type OwnMetrics = {
@@ -22,11 +22,11 @@ type OwnMetrics = {
   readonly countLostHits: (hits: number) => void
   readonly countLostSightings: (usageBuffer: number) => void
   readonly countDroppedFromReports: (parts: number) => void
-  /** What became of requests that edge nodes sent to be kept. */
+  /** Counts requests that edge nodes reported for storage. */
   readonly countEdgeRequests: (counts: Record<EdgeRequestFate, number>) => void
   readonly countExpiredKey: () => void
   readonly countRateLimited: (policy: string) => void
-  /** `outcome`: succeeded, or the reason of the failure. */
+  /** `outcome`: `succeeded`, or the reason of the failure. */
   readonly countSignIn: (provider: string, outcome: string) => void
   readonly showRefusedHostports: (count: number) => void
   /** By type of traffic. */
@@ -35,18 +35,18 @@ type OwnMetrics = {
     attempted: (outcome: 'delivered' | 'failed' | 'dead') => void
     queue: (figures: { pending: number; dead: number; oldestSeconds: number }) => void
   }
-  /** How many certificates have how much time left, and the seconds of the one that has least. */
+  /** Number of certificates by remaining lifetime, and the seconds until the first expires. */
   readonly showCertificates: (byExpiry: Readonly<Record<string, number>>, seconds: number | null) => void
   /** One publisher for each cell. */
   readonly publisher: (cell: string) => {
     published: (records: number) => void
     behind: (generations: number) => void
-    /** The generation that nodes should have by now. */
+    /** The generation that nodes should have applied by now. */
     sent: (generation: number) => void
     active: (isActive: boolean) => void
-    /** Accounts and policies that the last comparison of bucket and database left as they are. */
+    /** Accounts and policies that the last reconciliation of bucket and database left unchanged. */
     heldBack: (count: number) => void
-    /** The cell is no more. */
+    /** Call it when the cell was deleted. */
     forget: () => void
   }
   readonly observeRequest: (operation: string, status: number, seconds: number) => void
@@ -67,7 +67,7 @@ export type Metrics = OwnMetrics &
 export function createMetrics(version: string, busy: Busy): Metrics {
   const registry = new Registry()
   const registers = [registry]
-  // By default a hundred looks a second: half of what a process cost that had nothing to do.
+  // The default samples a hundred times a second, which made up half the load of an idle process.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 })
   new Gauge({
     name: 'gatehouse_build_info',
@@ -102,7 +102,6 @@ type Registers = Registry[]
 /** Read on every scrape. */
 type Busy = { db: DbPool; heavy: HeavyOperations; streams: EventStreams; lostLogLines: () => number }
 
-/** What this process is busy with. */
 function showProcess(registers: Registers, { db, heavy, streams, lostLogLines }: Busy): void {
   new Counter({
     name: 'gatehouse_log_lines_lost_total',
@@ -219,7 +218,7 @@ function certificateMetrics(registers: Registers): Pick<Metrics, 'showCertificat
   }
 }
 
-/** What restrictions did, and what could not be recorded of it. */
+/** Counts decisions of restrictions, and hits that could not be recorded. */
 function evidenceMetrics(
   registers: Registers,
 ): Pick<
@@ -313,7 +312,7 @@ function webhookMetrics(registers: Registers): Metrics['webhooks'] {
   }
 }
 
-/** What this process has sent to the nodes of each cell. */
+/** The generation that this process has sent to the nodes, by cell. */
 type Progress = Map<string, number>
 
 function publisherMetrics(registers: Registers, progress: Progress): Metrics['publisher'] {

@@ -1,11 +1,14 @@
 import { Gauge, type Registry } from 'prom-client'
 import { recentWriteFault } from '../../db/failures.ts'
 
-/** `clockOffset` in milliseconds. Undefined: not known, or with one server of PostgreSQL no standby is expected. */
+/**
+ * `clockOffset` in milliseconds. Undefined `clockOffset`: unknown. Undefined `standbys`: a single PostgreSQL server
+ * expects none.
+ */
 type Readiness = { isReady: boolean; clockOffset: number | undefined; standbys: number | undefined }
 export type ReadinessMetrics = { readonly showReadiness: (readiness: Readiness) => void }
 
-/** Absent until they are known. */
+/** Omits each metric until its value is known. */
 export function readinessMetrics(registers: Registry[]): ReadinessMetrics {
   let known: Readiness | undefined
   const gauge = (name: string, help: string, value: (readiness: Readiness) => number | undefined) =>

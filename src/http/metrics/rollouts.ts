@@ -4,7 +4,7 @@ import { type RolloutSignal, rolloutSignals } from '../../kernel/edge/rollout_si
 type Open = { readonly watching: number; readonly halted: number; readonly overdue_seconds: number }
 export type RolloutMetrics = {
   readonly showRollouts: (open: Open) => void
-  /** Nodes have halted one. */
+  /** Counts a rollout that the signals of its nodes have halted. */
   readonly countHalt: (evidence: readonly { readonly signal: RolloutSignal }[]) => void
 }
 

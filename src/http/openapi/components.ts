@@ -1,10 +1,11 @@
 import type { Json } from './json.ts'
 
-/** What operations share besides schemas and error responses. */
+/** Components that operations share besides schemas and error responses. */
 export const sharedComponents = {
   securitySchemes: {
     apiKey: { type: 'http', scheme: 'bearer', description: 'The token of an API key.' },
-    // Not a secret, but sent with every request like one: as a parameter, generated clients demanded it in every call.
+    // Declared as a security scheme although it is no secret: as a parameter, generated clients required it in every
+    // call.
     serviceVersion: {
       type: 'apiKey',
       in: 'header',
@@ -111,7 +112,7 @@ export const sharedComponents = {
   },
 } as const satisfies Record<string, Json>
 
-/** The version goes with either way to authenticate, and alone where the body has the credentials. */
+/** The version accompanies both ways to authenticate, and is sent alone if the body contains the credentials. */
 export const security = [
   { apiKey: [], serviceVersion: [] },
   { dashboardSession: [], serviceVersion: [] },

@@ -55,7 +55,7 @@ export function tags(routes: readonly Route[]): Json[] {
   })
 }
 
-/** The first sentence is the summary; the rest, and who may call it, the description. */
+/** The first sentence becomes the summary; the rest and the required role become the description. */
 export function describe(route: Route): { summary: string; description: string } {
   const [summary = '', ...rest] = route.summary.split('. ')
   const sentences = rest.map((sentence) => `${sentence}.`)
@@ -63,7 +63,7 @@ export function describe(route: Route): { summary: string; description: string }
   return { summary, description: [...sentences, whoMayCall(route)].join(' ') }
 }
 
-/** In words, not as properties: a client's types should offer only what can be changed. */
+/** As text, not as properties: a client's types should offer only fields that can be changed. */
 const sendBack = 'The body can be an edited copy of the response to a GET: read-only fields are accepted if unchanged.'
 
 const whoByRole: Record<Role, string> = {

@@ -11,7 +11,7 @@ import { bodySchema, errorSchema, hoist, nameOfBody } from './schemas.ts'
 
 type Operation = Json & { parameters: Json[] }
 
-/** The OpenAPI 3.1 document of the routes. Schemas with a title become components; the rest stays in place. */
+/** Builds the OpenAPI 3.1 document of the routes. Schemas with a title become components; others stay inline. */
 export function openApiDocument(routes: readonly Route[], version: string): Json {
   const schemas: Json = { Error: errorSchema }
   const responses: Json = {}
@@ -45,15 +45,15 @@ export function openApiDocument(routes: readonly Route[], version: string): Json
 }
 
 /**
- * Not among the responses of operations: a client that is generated from the document would return either of two things from
- * every change, and its callers would have to find out which.
+ * Not a response of each operation: generated clients would return a union from every change, which callers would have
+ * to tell apart.
  */
 const withResult = (parameter: unknown, schemas: Json): Json => ({
   ...(parameter as Json),
   'x-result': hoist(DryRunResult, schemas, 'response'),
 })
 
-/** Not among the responses of operations either, for the same reason: `x-responses` of each names it. */
+/** Kept out of the operations for the same reason; `x-responses` of each refers to it. */
 function sentForApproval(routes: readonly Route[], schemas: Json): Json {
   const shown = routes.find(({ operation }) => operation === 'change_sets.get')?.response
   return {
@@ -135,7 +135,7 @@ function operation(route: Route, schemas: Json, sharedResponses: Json): Operatio
   }
 }
 
-/** OpenAPI 3.1 has no words for streams: the extension says what the data of each event is. */
+/** OpenAPI 3.1 cannot describe streams, so an extension describes the data of each event. */
 const eventStream = (events: Readonly<Record<string, TSchema>>, schemas: Json): Json => ({
   schema: { type: 'string', description: `Server-sent events: ${Object.keys(events).join(', ')}. Their data is JSON.` },
   'x-events': Object.fromEntries(

@@ -5,7 +5,7 @@ import { statuses } from '../statuses.ts'
 import { commonHeaders, header } from './components.ts'
 import type { Json } from './json.ts'
 
-/** What every operation can answer. */
+/** Errors that every operation can return. */
 const always: readonly ErrorCode[] = [
   'ERR_MALFORMED_REQUEST',
   'ERR_SERVICE_VERSION',
@@ -19,7 +19,7 @@ const always: readonly ErrorCode[] = [
   'ERR_INTERNAL',
 ]
 
-/** What operations of a certain form can answer besides. A route adds its own with `errors`. */
+/** Errors that follow from the form of an operation. A route adds its own with `errors`. */
 function errorsOf(route: Route): ErrorCode[] {
   const codes = [...always]
   if (route.body) codes.push('ERR_CONTENT_TYPE', 'ERR_BODY_TOO_LARGE', 'ERR_REQUEST_TIMEOUT', 'ERR_INVALID_JSON')
@@ -30,13 +30,13 @@ function errorsOf(route: Route): ErrorCode[] {
   if (route.method !== 'GET' || route.heavy) codes.push('ERR_TOO_MANY_OPERATIONS')
   if (route.query?.properties.rollout) codes.push('ERR_ROLLOUT_STATE')
   const all = new Set([...codes, ...(route.errors ?? [])])
-  // In one order, so that the same codes are always the same response.
+  // Sorted, so that the same codes always share one response.
   return (Object.keys(errorCatalog) as ErrorCode[]).filter((code) => all.has(code))
 }
 
 /**
- * The error responses of an operation, as references. Operations that can answer a status with the same codes share one
- * component: written out, they were more than half of the document.
+ * References to the error responses of an operation. Operations with the same codes for a status share a component;
+ * inlined, errors took more than half of the document.
  */
 export function errorResponses(route: Route, responses: Json): Json {
   const byStatus = Object.groupBy(errorsOf(route), (code) => String(statuses[code]))
@@ -49,7 +49,7 @@ export function errorResponses(route: Route, responses: Json): Json {
   )
 }
 
-/** After its codes, those that every operation shares first: Unavailable, BadRequestOrInvalidJson. */
+/** Named after its codes, shared ones first: Unavailable, BadRequestOrInvalidJson. */
 function nameOf(status: string, codes: readonly ErrorCode[]): string {
   const { true: shared = [], false: special = [] } = Object.groupBy(
     codes,
@@ -59,7 +59,7 @@ function nameOf(status: string, codes: readonly ErrorCode[]): string {
   return [...common, ...special.map(inWords)].join('Or')
 }
 
-/** `Forbidden` alone is what every operation can answer with 403: this one is about the role. */
+/** Plain `Forbidden` names the 403 that every operation can return; this one concerns the role. */
 const inWords = (code: ErrorCode): string =>
   (code === 'ERR_FORBIDDEN' ? 'ERR_MISSING_ROLE' : code)
     .slice('ERR_'.length)

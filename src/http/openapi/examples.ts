@@ -2,16 +2,16 @@ import type { TObject, TSchema } from 'typebox'
 
 type Json = Record<string, unknown>
 
-/** One example identifier per kind, always the same, so that readers know what to replace. */
+/** One fixed example per kind, so that readers recognize what to replace. */
 export const exampleId = (prefix: string): string => `${prefix}_01jz3v8q4se5x9y2m7n6k0abcd`
-/** What a path may have in the place of a parameter. */
+/** Example values of path parameters. */
 export const exampleOfParam = (kind: string): string =>
   ({ number: '1', request: '01980fb4-5c99-7178-9e07-d74d4f2a3bcd' })[kind] ?? exampleId(kind)
 export const exampleToken = `gatehouse_${'0'.repeat(49)}`
 
 /**
- * A value that the schema takes: what is required, and of the rest what has an example of its own. Made from the schema,
- * so that no operation is without one and none shows a field that is not there.
+ * A valid value: all required fields, and optional ones that have an example. Generated from the schema, so every
+ * operation has one that matches.
  */
 export function exampleOf(schema: TSchema): unknown {
   const { examples, enum: choices, type, pattern, items, minimum } = schema as Json

@@ -1,2 +1,2 @@
-/** A part of the document under construction. */
+/** A fragment of the document being built. */
 export type Json = Record<string, unknown>

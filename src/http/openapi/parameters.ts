@@ -2,7 +2,7 @@ import type { TObject } from 'typebox'
 import type { Json } from './json.ts'
 import { pascal } from './schemas.ts'
 
-/** From this many operations on, a reader is better served by one definition than by copies. */
+/** With this many uses, one shared definition is easier to read than copies. */
 const fewestUses = 3
 
 export function queryParameters(query: TObject | undefined): Json[] {
@@ -19,8 +19,8 @@ export function queryParameters(query: TObject | undefined): Json[] {
 }
 
 /**
- * Replaces equal query parameters by references, and returns what they refer to. When parameters with the same name have
- * different schemas, the most used one is shared and the others stay in place.
+ * Replaces equal query parameters with references and returns the definitions. If parameters of the same name differ,
+ * the most common one is shared and the others stay inline.
  */
 export function shareQueryParameters(operations: readonly { parameters: Json[] }[]): Json {
   const uses = Map.groupBy(

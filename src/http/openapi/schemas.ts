@@ -44,8 +44,8 @@ export const errorSchema: Json = {
 type Direction = 'request' | 'response'
 
 /**
- * A schema as the document shows it: a schema with a title becomes a component. Responses are open, so that a client that
- * validates them survives the next field; requests stay closed, because we refuse fields that we do not know.
+ * Converts a schema for the document; one with a title becomes a component. Response schemas are open, so that
+ * validating clients survive new fields. Request schemas stay closed, because unknown fields are refused.
  */
 export function hoist(schema: TSchema, schemas: Json, direction: Direction): unknown {
   const {
@@ -64,8 +64,8 @@ export function hoist(schema: TSchema, schemas: Json, direction: Direction): unk
 }
 
 /**
- * Never the keyword `default`: some generators declare a field that has it as required, others send it with every PATCH.
- * The command line reads the extension.
+ * Avoids the keyword `default`: some generators then mark the field as required, others send it with every PATCH. The
+ * command line reads the extension.
  */
 const describedDefault = ({ description }: Json, byDefault: unknown): Json | undefined =>
   byDefault === undefined
@@ -80,7 +80,10 @@ const describedDefault = ({ description }: Json, byDefault: unknown): Json | und
         'x-default': byDefault,
       }
 
-/** The body of an operation. PATCH keeps what is omitted, so its fields have no defaults; objects that it replaces do. */
+/**
+ * The body schema of an operation. PATCH keeps omitted fields, so they have no defaults; objects that it replaces as a
+ * whole do.
+ */
 export function bodySchema({ method, body }: Route): TSchema {
   if (method !== 'PATCH') return body
   const fields = Object.entries<Json>(body.properties).map(([name, { 'x-default': _, ...field }]) => [name, field])
@@ -101,7 +104,7 @@ export const pascal = (name: string): string =>
 
 const singular = (name: string): string => name.replace(/ies$/, 'y').replace(/s$/, '')
 
-/** Bodies are named for what they do to what: ApiKeyCreate, IpRestrictionModuleReplace, IpPolicyReplaceRules. */
+/** Names bodies after operation and resource: ApiKeyCreate, IpRestrictionModuleReplace, IpPolicyReplaceRules. */
 export function nameOfBody({ operation, response }: Route): string {
   const [group = '', ...rest] = operation.split('.')
   const verb = rest.at(-1) ?? ''
