@@ -6,41 +6,44 @@ import type { Address } from '../kernel/ip/address.ts'
 import { everything, type Grant, mayCallFrom } from './grant.ts'
 import { hashToken, isWellFormedSessionSecret, isWellFormedToken } from './token.ts'
 
-/** From the most rights to the least: each may do what those after it may. */
+/** Ordered by rights: each role may do everything that the roles after it may. */
 export const roles = ['admin', 'member', 'viewer'] as const
 export type Role = (typeof roles)[number]
 export type Traffic = 'api' | 'dashboard'
 
 /**
- * The types of IP restriction that a caller must pass. A session can do what its key can on the API: if the `dashboard`
- * restrictions alone decided about it, signing in would be a way around the `api` ones.
+ * The restrictions that a caller must pass. A session can call the whole API, so it must pass the `api` restrictions
+ * too; otherwise signing in would bypass them.
  */
 export const restrictionTypesFor = ({ traffic }: { traffic: Traffic }): readonly Traffic[] =>
   traffic === 'api' ? ['api'] : ['dashboard', 'api']
 
-/** Who a request speaks for. Queries take it as an argument, so that the account cannot be forgotten. */
+/**
+ * The principal, key and account behind a request. Queries take it as an argument, so that the account cannot be
+ * forgotten.
+ */
 export type Caller = Grant & {
   readonly accountId: Uuid
   readonly ownerId: Id<'usr' | 'bot'>
   readonly role: Role
   readonly apiKeyId: Id<'ak'>
-  /** When the key in use expires; null for never. */
+  /** Expiry of the key in use; null for never. */
   readonly apiKeyExpiresAt: string | null
-  /** When its token was last replaced, as the look-up of this request saw it. */
+  /** When its token was last replaced, as of this request's look-up. */
   readonly apiKeyRotatedAt: string | null
-  /** The token that was sent, or that opened the session, has been replaced by a rotation and works for its overlap only. */
+  /** A rotation has replaced the token of this request or session; it works only during the overlap. */
   readonly tokenReplaced: boolean
-  /** A session's cookie is the dashboard's traffic, a token is the API's. */
+  /** A session cookie is dashboard traffic, a token is API traffic. */
   readonly traffic: Traffic
-  /** With a cookie: the session that it is of. */
+  /** Set if a cookie authenticated the request. */
   readonly sessionId?: Id<'ses'>
-  /** The kinds of resources whose changes need the approval of another admin. Empty: none. */
+  /** Kinds of resources whose changes need another admin's approval. Empty: none. */
   readonly approvalRequiredFor: readonly string[]
-  /** The operator's limit for each key of this account; null for what holds for all accounts. */
+  /** The operator's limit per key of this account; null for the default. */
   readonly requestsPerMinute: number | null
-  /** Raised by every change of the account's IP policies: what was compiled under another number is out of date. */
+  /** Raised by every change of the account's IP policies; policies compiled for another revision are outdated. */
   readonly policyRevision: number
-  /** Whether the account has a restriction that this caller must pass at all. Most have none, and need nothing looked up or kept. */
+  /** Whether any restriction of the account applies to this caller. Most accounts have none and need no look-up. */
   readonly restricted: boolean
 }
 
@@ -63,21 +66,23 @@ type CallerRow = {
   live: boolean
 }
 
-/** What a token or a session is good for: a caller, or nothing. */
+/** Result of authenticating a token or a session. */
 export type Authentication = {
   readonly caller?: Caller
-  /** The hash of the token that was sent, when a rotation has replaced it and it still works. */
+  /** Hash of the token, if a rotation has replaced it and it still works. */
   readonly replacedToken?: Buffer
-  /** The key that has expired, for the log. The client gets the same answer as for any other wrong token. */
+  /** The expired key, for the log. The client gets the same response as for any wrong token. */
   readonly expiredKeyId?: Id<'ak'>
-  /** Who it would be if the request did not come from outside the key's ranges, for the audit. The client gets the same answer. */
+  /**
+   * The caller, if the request came from outside the key's ranges; for the audit log. The client gets the same
+   * response.
+   */
   readonly outsideRanges?: Caller
 }
 
 /**
- * One look-up by the token's hash, on every request. Nothing is cached: a deleted key and an inactive owner are
- * refused from the next request on, and a key whose time is over from that moment on, by every process alike, because
- * it is the database's clock that decides.
+ * Looks the token up by its hash on every request. Nothing is cached: a deleted key, an inactive owner and an expired
+ * key are refused with the next request in every process. The database's clock decides about expiry.
  */
 export async function findCaller(
   db: Db,
@@ -89,8 +94,8 @@ export async function findCaller(
   const tokenHash = hashToken(token)
   const current = await lookUp(db, traffic, { keys: sql`api_keys k`, matches: sql`k.token_hash = ${tokenHash}` })
   if (current) return authentication(traffic, current, source)
-  // A token goes from current to replaced to nothing, never back: what was not found as current is replaced by now, if
-  // anything. So the second look-up misses no token that a rotation overtakes, and costs only replaced and dead tokens.
+  // A token goes from current to replaced to deleted, never back. Looking up replaced tokens second therefore cannot
+  // miss one during a rotation, and only replaced and invalid tokens pay for it.
   const replaced = await lookUp(db, traffic, {
     keys: sql`api_key_previous_tokens t join api_keys k on k.account_id = t.account_id and k.id = t.api_key_id`,
     matches: sql`t.token_hash = ${tokenHash}`,
@@ -100,7 +105,7 @@ export async function findCaller(
   return replaced ? { ...authentication(traffic, replaced, source), replacedToken: tokenHash } : {}
 }
 
-/** Whose token it is or was, when it is good for nothing: of an expired key, a replaced one, or of an inactive owner. */
+/** Finds the owner of a token that no longer works: its key is expired or rotated, or its owner is inactive. */
 export async function findKeyOfToken(db: Db, token: string) {
   if (!isWellFormedToken(token)) return undefined
   const tokenHash = hashToken(token)
@@ -129,20 +134,20 @@ export async function findKeyOfToken(db: Db, token: string) {
 }
 type Dead = { active: boolean; replaced: boolean }
 
-/** How long a session lasts, however much it is used, and how long it lasts unused. */
+/** Absolute lifetime of a session. `idleTime` ends it earlier if unused. */
 export const sessionSeconds = 12 * 60 * 60
-/** No parameter: without its value PostgreSQL expects a third of all sessions to be idle, and reads them all. */
+/** Not a parameter: for an unknown value, PostgreSQL expects a third of all sessions to be idle and scans them all. */
 const idleTime = sql`interval '1 hour'`
-/** Use is noted no more often than this, so that a page that makes twenty requests makes one write. */
+/** Records use at most this often, so that a page with twenty requests causes one write. */
 const noteUseSeconds = 60
 
 const sessionIsLive = sql`
   s.expires_at > now() and s.last_used_at > now() - ${idleTime}`
-/** The opposite, written so that each half can use its index. */
+/** Negates the condition of live sessions, in a form in which each half can use its index. */
 export const sessionHasEnded = sql`
   (s.expires_at <= now() or s.last_used_at <= now() - ${idleTime})`
 
-/** Whether a token works for the key `k`: its present one, or the one that a rotation replaced, for its overlap. */
+/** Whether the token is the current one of key `k`, or its predecessor during the overlap. */
 const isTokenOfKey = (tokenHash: SqlFragment) => sql`
   (k.token_hash = ${tokenHash} or exists (
     select from api_key_previous_tokens t
@@ -150,8 +155,8 @@ const isTokenOfKey = (tokenHash: SqlFragment) => sql`
       and t.expires_at > statement_timestamp()))`
 
 /**
- * The same look-up by a session, which ends together with its key or the key's token that opened it. A
- * session has its owner's rights, so only a key without limits to its scopes has one: narrowing the key ends its sessions.
+ * Looks up a session, which ends with its key or with the token that opened it. A session has its owner's rights, so
+ * only keys with unlimited scopes can have one; narrowing a key's scopes ends its sessions.
  */
 export async function findCallerBySession(
   db: Db,
@@ -170,7 +175,7 @@ export async function findCallerBySession(
   return found ? authentication('dashboard', found, source) : {}
 }
 
-/** The session was used, and is not idle. To be called when the request has been let in. */
+/** Records use of a session, which keeps it from timing out. Call it after the request was let in. */
 export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): Promise<void> =>
   run(
     db,
@@ -180,7 +185,7 @@ export const noteSessionUse = (db: Db, { accountId }: Caller, sessionId: Uuid): 
       and last_used_at < now() - make_interval(secs => ${noteUseSeconds})`,
   )
 
-/** The key may have been rotated because its token leaked: a thief must not use the overlap to stay. */
+/** The key may have been rotated because its token leaked, so a replaced token must not create new credentials. */
 export const tokenReplaced = ({ sessionId }: Caller): Refusal =>
   new Refusal(
     'ERR_TOKEN_REPLACED',
@@ -238,7 +243,7 @@ function authentication(traffic: Traffic, row: CallerRow, source: Address | unde
 
 const bearer = /^Bearer ([^\s,]+)$/i
 
-/** The token of `Authorization: Bearer <token>`, or undefined for anything else, two such headers included. */
+/** The token of `Authorization: Bearer <token>`; undefined for anything else, including two such headers. */
 export function bearerToken(authorization: readonly string[] | undefined): string | undefined {
   return authorization?.length === 1 ? bearer.exec(authorization[0] ?? '')?.[1] : undefined
 }

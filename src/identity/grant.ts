@@ -3,13 +3,13 @@ import { checkedCidr } from '../kernel/ip/canonical_cidr.ts'
 import { containsCidr, isWithin } from '../kernel/ip/cidr.ts'
 import { matches } from '../kernel/scopes.ts'
 
-/** What a key may do, and from where: operations by patterns of their ids, and source ranges. No ranges: from anywhere. */
+/** The rights of a key: patterns of operations, and source ranges. No ranges: from anywhere. */
 export type Grant = { readonly scopes: readonly string[]; readonly allowedCidrs: readonly string[] }
 
-/** The scope of a key that may do everything that its owner may. */
+/** Scope that grants all rights of the owner. */
 export const everything = '*'
 
-/** For keys that a command on the server creates. */
+/** For keys created by commands on the server. */
 export const ownersRights: Grant = { scopes: [everything], allowedCidrs: [] }
 
 export const mayCall = ({ scopes }: Pick<Grant, 'scopes'>, operation: string): boolean =>
@@ -17,7 +17,7 @@ export const mayCall = ({ scopes }: Pick<Grant, 'scopes'>, operation: string): b
 
 export const isUnlimited = ({ scopes }: Pick<Grant, 'scopes'>): boolean => scopes.includes(everything)
 
-/** An address that could not be read is in no range. */
+/** An address that cannot be parsed is in no range. */
 export const mayCallFrom = ({ allowedCidrs }: Pick<Grant, 'allowedCidrs'>, source: Address | undefined): boolean =>
   allowedCidrs.length === 0 ||
   (source !== undefined && allowedCidrs.some((range) => isWithin(checkedCidr(range), source)))
@@ -25,8 +25,8 @@ export const mayCallFrom = ({ allowedCidrs }: Pick<Grant, 'allowedCidrs'>, sourc
 export type Excess = { readonly field: 'scopes' | 'allowed_cidrs'; readonly index?: number; readonly missing: string }
 
 /**
- * What a wanted grant has beyond another; undefined when it is within it. A pattern is within another that matches its
- * text, because a `*` in the text can only be matched by a `*`: so it stays within it when later versions add operations.
+ * The part of a wanted grant that exceeds another; undefined if there is none. A pattern is within another that matches
+ * its text, because only `*` matches a `*` in the text. So it stays within it when later versions add operations.
  */
 export function excessOf(wanted: Grant, own: Grant): Excess | undefined {
   for (const [index, scope] of wanted.scopes.entries())

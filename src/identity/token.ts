@@ -1,7 +1,7 @@
 import { hash, randomFillSync } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
-// A prefix that secret scanners can look for, 256 random bits, and a checksum that finds a mistyped one without a look-up.
+// A prefix for secret scanners, 256 random bits, and a checksum that detects typos without a look-up.
 const prefixes = { token: 'gatehouse_', session: 'gatehouse_session_', invitation: 'gatehouse_invitation_' }
 type Kind = keyof typeof prefixes
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -18,11 +18,11 @@ function base62(value: number, length: number): string {
 
 const checksum = (text: string): string => base62(crc32(text), checksumLength)
 
-/** As many digits as fit into 32 bits are divided off at once, which takes a quarter of the time of one by one with a BigInt. */
+/** Divides off as many digits as fit into 32 bits, which takes a quarter of the time of single digits with a BigInt. */
 const digitsAtOnce = 5
 const divisor = 62 ** digitsAtOnce
 
-/** The number whose digits of 16 bits these are, the highest first. They are zero afterwards. */
+/** Base 62 of a big-endian number in 16-bit words. Leaves the words zeroed. */
 export function base62OfWords(words: Uint16Array, length: number): string {
   let text = ''
   while (text.length < length) {
@@ -37,7 +37,7 @@ export function base62OfWords(words: Uint16Array, length: number): string {
   return text
 }
 
-// Asking for 32 random bytes costs nearly as much as for some thousand.
+// Requesting 32 random bytes costs nearly as much as several thousand.
 const wordsOfSecret = 16
 const pool = new Uint16Array(64 * wordsOfSecret)
 let used = pool.length
@@ -57,15 +57,15 @@ const isWellFormed = (kind: Kind, text: string): boolean =>
   shapes[kind].test(text) && text.slice(-checksumLength) === checksum(text.slice(0, -checksumLength))
 
 export const newToken = (): string => newSecret('token')
-/** What the cookie of a dashboard session holds. */
+/** The secret in the cookie of a dashboard session. */
 export const newSessionSecret = (): string => newSecret('session')
-/** What the link of an invitation ends with. */
+/** The secret at the end of an invitation link. */
 export const newInvitationSecret = (): string => newSecret('invitation')
 
-/** Whether it can be a token at all. Most mistyped and all made-up ones end here, before the database is asked. */
+/** Whether the text can be a token. Most typos and all made-up tokens fail here, before the database is asked. */
 export const isWellFormedToken = (text: string): boolean => isWellFormed('token', text)
 export const isWellFormedSessionSecret = (text: string): boolean => isWellFormed('session', text)
 export const isWellFormedInvitationSecret = (text: string): boolean => isWellFormed('invitation', text)
 
-// A plain hash is enough for a secret of 256 random bits: there is nothing to guess (ASVS 5.0, 6.5.2).
+// A plain hash suffices for 256 random bits, which cannot be guessed (ASVS 5.0, 6.5.2).
 export const hashToken = (token: string): Buffer => hash('sha256', token, 'buffer')
