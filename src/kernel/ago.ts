@@ -1,5 +1,5 @@
 let relative: Intl.RelativeTimeFormat | undefined
-/** Made when needed: making one takes a command longer than most of its other work. */
+/** Created lazily: creating it takes longer than most other work of a command. */
 function inWords(distance: number, unit: Intl.RelativeTimeFormatUnit): string {
   relative ??= new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' })
   return relative.format(distance, unit)
@@ -14,7 +14,7 @@ const steps = [
   [Number.POSITIVE_INFINITY, 'year'],
 ] as const
 
-/** How far away a moment is, in words: `3 min. ago`, `in 2 days`. */
+/** Distance of a moment in words: `3 min. ago`, `in 2 days`. */
 export function ago(moment: string, now = Date.now()): string {
   let distance = (Date.parse(moment) - now) / 1000
   if (Math.abs(distance) < 5) return 'just now'

@@ -1,4 +1,4 @@
-/** The kinds of resources whose changes an account can have approved, and the first part of the names of their operations. */
+/** Kinds of resources that can need approval, and the first part of their operations' names. */
 const operationsOf = {
   ip_policies: ['ip_policies', 'ip_policy_rules'],
   ip_restrictions: ['ip_restrictions'],
@@ -11,7 +11,7 @@ const operationsOf = {
 export type ApprovalKind = keyof typeof operationsOf
 export const approvalKinds = Object.keys(operationsOf) as ApprovalKind[]
 
-/** While anything needs approval, so does what decides who approves: it would be a way around otherwise. */
+/** If anything needs approval, so do changes to who can approve; otherwise they would bypass it. */
 const always = ['users', 'identities', 'approval_policy']
 
 const groupOf = (operation: string): string => operation.split('.')[0] ?? operation
@@ -24,12 +24,12 @@ const kindOfGroup = new Map<string, ApprovalKind>(
 export const canNeedApproval = (operation: string): boolean =>
   kindOfGroup.has(groupOf(operation)) || always.includes(groupOf(operation))
 
-/** Whether they do where the changes of these kinds need it. */
+/** Whether the operation needs approval if these kinds do. */
 export function needsApproval(requiredFor: readonly string[], operation: string): boolean {
   if (requiredFor.length === 0) return false
   const group = groupOf(operation)
   return always.includes(group) || requiredFor.includes(kindOfGroup.get(group) ?? '')
 }
 
-/** The name in the audit of a change that was made without the approval that it needs. */
+/** Operation name in the audit log of a change that skipped its approval. */
 export const breakGlassOperation = 'approval_policy.break_glass'

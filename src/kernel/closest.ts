@@ -1,4 +1,4 @@
-/** The most likely intended word. Undefined when none is near. */
+/** The most likely intended word; undefined if none is similar. */
 export function closest(wanted: string, candidates: Iterable<string>): string | undefined {
   const near = new Map<string, number>()
   for (const candidate of candidates) near.set(candidate, editDistance(wanted, candidate))
@@ -6,7 +6,7 @@ export function closest(wanted: string, candidates: Iterable<string>): string | 
   return distance <= wanted.length / 2 ? found : undefined
 }
 
-/** How many characters must be added, removed or replaced. */
+/** Levenshtein distance. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (const [at, character] of [...from].entries()) {

@@ -1,4 +1,4 @@
-/** The message is for the operator: it names the variable and what it must be. */
+/** The message tells the operator the variable and its valid values. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }

@@ -1,34 +1,34 @@
-// URLs of PostgreSQL in libpq's form, which may name several servers: postgres://user:password@a,b:5433/database. Neither
-// URL nor pg can read those.
+// PostgreSQL URLs in libpq's form, which may name several servers: postgres://user:password@a,b:5433/database. Neither
+// URL nor pg can parse those.
 export type Server = { readonly host: string; readonly port: number }
 
 const pattern = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)(.*)$/is
 const standIn = 'several.invalid'
 const defaultPort = 5432
 
-/** A URL that names one server, in place of all. Throws if it cannot be read. */
+/** Replaces the list of servers by a placeholder that URL can parse. Throws if the rest is invalid. */
 function readUrl(text: string): { url: URL; hosts?: string } {
   const [, before, hosts, after] = pattern.exec(text) ?? []
   return hosts ? { url: new URL(`${before}${standIn}${after}`), hosts } : { url: new URL(text) }
 }
 
 export type DatabaseUrl = {
-  /** As pg reads it: of several servers, it names the first. */
+  /** The URL for pg; with several servers, the one of the first. */
   readonly url: string
-  /** The same for each of `servers`. */
+  /** One URL for each of `servers`. */
   readonly urls: readonly string[]
-  /** Those it names, in its order; none if it names a socket. */
+  /** Named servers in order; empty for a socket. */
   readonly servers: readonly Server[]
-  /** The one of `servers` that accepts changes is wanted. */
+  /** Only the server that accepts writes will do. */
   readonly mustWrite: boolean
   readonly user: string
   readonly password: string
 }
 
-/** Gatehouse always needs the primary. A URL that asks for a standby is a mistake. */
+/** Gatehouse always needs the primary, so a URL that requests a standby is a mistake. */
 const acceptable = ['any', 'primary', 'read-write']
 
-/** Throws an Error that says what is wrong. */
+/** Throws an Error with the reason. */
 export function readDatabaseUrl(text: string): DatabaseUrl {
   const { url, hosts } = readUrl(text)
   const servers = (hosts ?? url.host).split(',').map(readServer)
@@ -59,7 +59,7 @@ function readServer(text: string): Server {
 const bracketed = (host: string): string => (host.includes(':') ? `[${host}]` : host)
 export const nameOf = ({ host, port }: Server): string => `${bracketed(host)}:${port}`
 
-/** The same servers and settings with another part, such as the name of the database. */
+/** Changes another part of the URL, such as the database, and keeps the servers. */
 export function changeUrl(text: string, change: (url: URL) => void): string {
   const { url, hosts } = readUrl(text)
   change(url)

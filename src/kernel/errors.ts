@@ -1,8 +1,8 @@
 import { type IdPrefix, idPrefixes } from './ids.ts'
 
 /**
- * Every refusal that a client can receive: its cause and what to do about it. `src/http/statuses.ts` gives each its HTTP
- * status, and docs/reference/errors.md is generated from both. Once released, a code keeps its meaning.
+ * Every refusal that a client can receive, with cause and remedy. `src/http/statuses.ts` adds the HTTP status, and
+ * docs/reference/errors.md is generated from both. A released code never changes its meaning.
  */
 export const errorCatalog = {
   ERR_MALFORMED_REQUEST: {
@@ -265,12 +265,12 @@ export const errorCatalog = {
 
 export type ErrorCode = keyof typeof errorCatalog
 
-/** A refusal written for the client. Anything else that is thrown is a bug: it is logged, and the client gets a bare 500. */
+/** A refusal written for the client. Any other thrown error is a bug: it is logged, and the client gets a bare 500. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: ErrorCode
   readonly details: Record<string, string>
-  /** Every field at fault, if that is why. */
+  /** All invalid fields, if the refusal is about fields. */
   readonly errors: readonly FieldError[]
 
   constructor(
@@ -289,21 +289,24 @@ export type FieldError = { readonly field: string; readonly msg: string }
 /** `fault` completes the sentence '<field> …'. */
 export type FieldFault = { readonly field: string; readonly fault: string }
 
-/** The same message for a malformed, a missing and another account's id, which is why the id is not echoed. */
+/** Malformed ids, missing ids and ids of other accounts get the same message, so it does not repeat the id. */
 export const notFound = (kind: IdPrefix | 'request'): Refusal =>
   new Refusal('ERR_NOT_FOUND', `This account has no such ${kind === 'request' ? kind : idPrefixes[kind]}.`)
 
-/** A response need not be longer: a body with more faults than this has one mistake many times over. */
+/** Limits the response: more faults than this usually repeat one mistake. */
 const maxFieldErrors = 20
 const maxFieldErrorsLength = 4_000
 
 const maxNameLength = 300
 
-/** Names come from the request and are echoed several times; the longest of ours, with a header's name, has 280 characters. */
+/**
+ * Names come from the request and occur several times in the response. Our longest, with a header name, has 280
+ * characters.
+ */
 export const shortened = (name: string): string =>
   name.length > maxNameLength ? `${name.slice(0, maxNameLength).toWellFormed()}…` : name
 
-/** The first one is also what the message and `details.field` say. */
+/** The first fault is also the message and `details.field`. */
 export function invalidFields([first, ...others]: readonly [FieldFault, ...FieldFault[]], cause?: unknown): Refusal {
   const { field, msg } = toError(first)
   const errors = [{ field, msg }]
@@ -313,7 +316,7 @@ export function invalidFields([first, ...others]: readonly [FieldFault, ...Field
     if (errors.length === maxFieldErrors || length > maxFieldErrorsLength) break
     errors.push(error)
   }
-  // All of `details` is text: typed clients read it as a map of strings.
+  // All values in `details` are strings: typed clients declare it as a map of strings.
   const details = { field, errors: errors.map((error) => error.field).join(', ') }
   return new Refusal('ERR_INVALID_FIELD', msg, { details, errors, cause })
 }

@@ -1,6 +1,6 @@
 /**
- * Codes of a status that is like that on purpose, or because nothing was asked to be checked or sent. It is not up, and no
- * fault either. The dashboard and the command line agree on it.
+ * Status codes of states that are intended, or where nothing was configured to be checked or sent: neither up nor a
+ * fault. Shared by the dashboard and the command line.
  */
 const expectedCodes = new Set(['not_checked', 'not_used', 'nothing_sent_yet', 'disabled'])
 

@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto'
 
-/** What an identifier's prefix says it identifies. A new kind of resource begins with a row here. */
+/** Kinds of identifiers by prefix. A new kind of resource starts with a row here. */
 export const idPrefixes = {
   ac: 'account',
   usr: 'user',
@@ -42,14 +42,14 @@ export const manyOf = (noun: string): string =>
 export type IdPrefix = keyof typeof idPrefixes
 /** A TypeID: the prefix, `_`, and a UUIDv7 as 26 characters of base32. */
 export type Id<P extends IdPrefix = IdPrefix> = `${P}_${string}`
-/** The same identifier as PostgreSQL keeps it. */
+/** The same identifier as stored in PostgreSQL. */
 export type Uuid = string & { readonly uuid: true }
 
 export const idLength = (prefix: IdPrefix): number => prefix.length + 1 + 26
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
 
-// The first character holds the top 3 of 128 bits, so that it cannot exceed 7.
+// The first character holds the top 3 of 128 bits, so it cannot exceed 7.
 export const idPattern = (prefix: IdPrefix): string => `^${prefix}_[0-7][${alphabet}]{25}$`
 const patterns = new Map(
   (Object.keys(idPrefixes) as IdPrefix[]).map((prefix) => [prefix, new RegExp(idPattern(prefix))]),
@@ -63,8 +63,8 @@ let lastMillisecond = 0
 let sequence = 0
 
 /**
- * A UUIDv7. Within one process each is greater than the one before, also within a millisecond and when the
- * clock steps back: lists are ordered by id, and what was created later must not sort as older.
+ * A UUIDv7. Within a process, each is greater than the previous one, even within a millisecond or when the clock steps
+ * back: lists are sorted by id, so newer resources must not sort as older.
  */
 export function newUuid(now = Date.now()): Uuid {
   if (now > lastMillisecond) {
@@ -79,11 +79,11 @@ export function newUuid(now = Date.now()): Uuid {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${sequence.toString(16).padStart(3, '0')}-${tail.slice(0, 4)}-${tail.slice(4)}` as Uuid
 }
 
-// Asking for eight random bytes costs nearly as much as for some thousand.
+// Requesting eight random bytes costs nearly as much as several thousand.
 const pool = new Uint8Array(4096)
 let used = pool.length
 
-/** The last 64 bits: the variant, which is binary 10, and 62 random ones. */
+/** The last 64 bits: the variant (binary 10) and 62 random bits. */
 function randomTail(): string {
   if (used === pool.length) {
     randomFillSync(pool)
@@ -96,26 +96,26 @@ function randomTail(): string {
 }
 const hexOfByte = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
-/** The least UUIDv7 of a moment: where a range of ids by time begins. */
+/** The smallest UUIDv7 of a moment: the start of a range of ids by time. */
 export function firstUuidOf(milliseconds: number): Uuid {
   const time = milliseconds.toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000` as Uuid
 }
 
-/** The moment that a UUIDv7 begins with. */
+/** The timestamp in a UUIDv7. */
 export const momentOfUuid = (uuid: string): number => Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
 
 const uuidV7Pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 export const isUuidV7 = (text: string): text is Uuid => uuidV7Pattern.test(text)
 export const newId = <P extends IdPrefix>(prefix: P): Id<P> => toId(prefix, newUuid())
 
-// 26 characters of five bits are 130, so two zero bits go before the 128. In both directions the first two characters stand
-// for two hexadecimal digits, and each four after them for five, without anything left over: so tables can do the work. Going
-// bit by bit took an eighth of a list's time.
+// 26 characters of five bits are 130 bits, so two zero bits precede the 128. Two characters then map to two hexadecimal
+// digits, and each further four characters to five digits, without remainder, so lookup tables suffice. Converting bit
+// by bit took an eighth of a list's time.
 const pairs = Array.from({ length: 1024 }, (_, bits) => `${alphabet[bits >> 5]}${alphabet[bits & 31]}`)
 const valueOfHex = valuesByCode('0123456789abcdef')
 const valueOfCharacter = valuesByCode(alphabet)
-/** Where the digits are in the text of a UUID. */
+/** Positions of the digits in a UUID's text. */
 const digitPlaces = [...'00000000-0000-0000-0000-000000000000'].flatMap((each, place) => (each === '0' ? place : []))
 
 function valuesByCode(digits: string): Uint8Array {
@@ -134,7 +134,7 @@ export function toId<P extends IdPrefix>(prefix: P, uuid: Uuid): Id<P> {
   return `${prefix}_${text}`
 }
 
-/** Only for a checked id: the characters are trusted to be in the alphabet. */
+/** For validated ids only: characters outside the alphabet are not detected. */
 export function toUuid(id: Id): Uuid {
   const first = id.length - 26
   const value = (index: number): number => valueOfCharacter[id.charCodeAt(first + index)] as number
@@ -146,6 +146,6 @@ export function toUuid(id: Id): Uuid {
   return uuidOfHex(hex)
 }
 
-/** 32 hexadecimal digits, as files and other programs have it. */
+/** Adds hyphens to 32 hexadecimal digits, the form in files and other programs. */
 export const uuidOfHex = (hex: string): Uuid =>
   `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as Uuid

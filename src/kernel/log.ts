@@ -1,2 +1,2 @@
-/** What the publisher and the agent need of a log. */
+/** The part of a logger that the publisher and the agent use. */
 export type Log = Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>

@@ -1,5 +1,5 @@
-// The program's files that are not code. Only this file knows that the program runs from its sources as well as from the
-// bundle that dev/bundle.ts makes, whose files are all directly in one folder below the package's root.
+// Paths of the program's data files. Only this file knows that the program runs either from its sources or from the
+// bundle of dev/bundle.ts, which puts all files into one folder below the package's root.
 import { fileURLToPath } from 'node:url'
 
 const isSource = import.meta.url.endsWith('.ts')
@@ -13,10 +13,10 @@ export const terraformProtocolFiles = ['tfplugin6.proto', 'plugin.proto'] as con
 export const packageFiles = {
   manifest: inPackage('package.json'),
   openapi: inPackage('openapi.json'),
-  /** Only of the bundle: the sources read openapi.json. */
+  /** In the bundle only; the sources read openapi.json. */
   operations: isSource ? undefined : at('operations.json'),
   migrations: inPackage('migrations'),
-  /** In the order in which HAProxy loads them. */
+  /** In HAProxy's load order. */
   lua: luaFiles.map((name) => at(isSource ? `../agent/haproxy/${name}` : name)),
   terraformProtocol: terraformProtocolFiles.map((name) => at(isSource ? `../terraform/${name}` : name)),
   dashboard: isSource ? inPackage('dashboard/dist') : at('dashboard'),

@@ -2,12 +2,12 @@ export const maxPageSize = 100
 
 export type PageQuery = { limit?: number; before_id?: string }
 
-/** One more row than asked for is fetched: its presence, not a second query, says that there is a next page. */
+/** Fetches one extra row: its presence indicates a next page without a second query. */
 export const rowsToFetch = ({ limit = maxPageSize }: PageQuery): number => limit + 1
 
 export type Page<Item> = { items: Item[]; uri: string; next_page_uri: string | null }
 
-/** Cuts the extra row off and says where the next page is, keeping the limit and every filter. */
+/** Drops the extra row and links to the next page, keeping the limit and all filters. */
 export function toPage<Item extends { id: string }>(fetched: Item[], query: object, listUri: string): Page<Item> {
   const { limit = maxPageSize }: PageQuery = query
   const items = fetched.slice(0, limit)
@@ -16,7 +16,6 @@ export function toPage<Item extends { id: string }>(fetched: Item[], query: obje
   return { items, uri: listUri, next_page_uri: pageUri(listUri, { ...query, before_id: last.id }) }
 }
 
-/** Where a page of a list is. */
 export function pageUri(listUri: string, query: object): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))

@@ -1,4 +1,4 @@
-// Apart from quotas.ts, which every command of the client loads with the settings.
+// Separate from quotas.ts, which every client command loads with the settings.
 import { Refusal } from './errors.ts'
 import { type QuotaKind, quotaKinds } from './quotas.ts'
 
@@ -13,6 +13,6 @@ export const beyondQuota = ({ kind, limit, used, added }: Excess, cause?: unknow
     { cause, details: { kind, limit: String(limit), used: String(used), added: String(added) } },
   )
 
-/** The constraint that the database names when it refuses to exceed a quota; the detail of its error says which. */
+/** Constraint that the database names when a quota is exceeded; the error's detail says which quota. */
 export const quotaConstraint = 'account_quota'
 export const excessIn = (error: unknown): Excess => JSON.parse((error as { detail: string }).detail)

@@ -1,7 +1,7 @@
-/** Edge nodes accept no record with more. */
+/** Edge nodes reject records with more. */
 export const maxRestrictions = 1_000
 
-/** What an account stores a limited number of: how messages call it, and the default and limit of its setting. */
+/** Limited resources of an account: name in messages, default and maximum of the setting. */
 export const quotaKinds = {
   users: { called: 'users', byDefault: 10_000 },
   bot_users: { called: 'bots', byDefault: 10_000 },

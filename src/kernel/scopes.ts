@@ -1,6 +1,6 @@
 /**
- * Whether a scope of a key covers an operation, or another scope. Where a `*` is, anything may be, dots included. A
- * pattern has at most one.
+ * Whether a scope covers an operation or another scope. `*` matches any text, including dots. A pattern has at most
+ * one.
  */
 export function matches(pattern: string, text: string): boolean {
   const star = pattern.indexOf('*')

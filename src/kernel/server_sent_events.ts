@@ -1,9 +1,9 @@
 export type StreamEvent = { event: string; data: Record<string, unknown> }
 
-/** Far more than the longest event. What is longer comes from something else than this service. */
+/** Far longer than any event of ours; anything longer comes from another server. */
 const maxEventLength = 1024 * 1024
 
-/** The events of a response as they arrive. Comments, which keep it open, are left out; `onChunk` hears of them too. */
+/** Parses the events of a response as they arrive. Skips keep-alive comments; `onChunk` is called for those too. */
 export async function* eventsOf(
   response: ReadableStream<Uint8Array>,
   onChunk: () => void = () => {},
@@ -13,7 +13,7 @@ export async function* eventsOf(
   let rest = ''
   try {
     for (;;) {
-      // Not `for await`: some browsers cannot do that with a stream.
+      // Not `for await`, which some browsers do not support on streams.
       const { done, value } = await reader.read()
       if (done) return
       onChunk()

@@ -1,7 +1,6 @@
 import { systemClock } from './clock.ts'
 import type { Timing } from './timing.ts'
 
-/** The real one. */
 export const systemTiming: Timing = {
   now: systemClock,
   elapsed: () => performance.now(),

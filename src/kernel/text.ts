@@ -1,6 +1,6 @@
 /**
- * Why a text cannot be kept, or undefined when it can. PostgreSQL refuses NUL, a lone surrogate would come back
- * as U+FFFD, and limits are bytes of UTF-8 because that is what is stored.
+ * Why a text cannot be stored; undefined if it can. PostgreSQL rejects NUL, and a lone surrogate would become U+FFFD.
+ * Limits count UTF-8 bytes, the stored form.
  */
 export function textFault(text: string, maxBytes: number): string | undefined {
   if (text.includes('\0')) return 'must not contain the NUL character'
@@ -10,13 +10,13 @@ export function textFault(text: string, maxBytes: number): string | undefined {
   return undefined
 }
 
-/** `""` and `null` both mean 'not set', and are kept as null. */
+/** `""` and `null` both mean 'not set' and are stored as null. */
 export const orNull = (text: string | null | undefined): string | null => text || null
 
-/** What a PATCH makes of a text: an omitted field stays as it is. */
+/** Applies a PATCH: an omitted field keeps its value. */
 export const patchedText = (current: string | null, sent: string | null | undefined): string | null =>
   sent === undefined ? current : orNull(sent)
 
-/** For reasons that come from elsewhere: printable ASCII only, so that they cannot pretend to be anything else. */
+/** For messages from other systems: printable ASCII only, so that they cannot imitate other output. */
 export const plainText = (text: string, maxCharacters: number): string =>
   text.replaceAll(/[^\x20-\x7e]+/g, ' ').slice(0, maxCharacters)

@@ -1,24 +1,23 @@
 import type { Clock } from './clock.ts'
 
-/** Ends what was begun. */
 export type Stop = () => void
 
 /**
- * Time and chance. Passed in to everything between the outbox and the proxy, so that a simulation decides both: in which
- * order things happen is then a matter of its seed.
+ * Time and randomness, passed to everything between the outbox and the proxy. A simulation controls both, so its seed
+ * determines the order of events.
  */
 export type Timing = {
   now: Clock
-  /** Milliseconds since some moment. Unlike `now`, it never jumps. */
+  /** Milliseconds since an arbitrary moment. Never jumps, unlike `now`. */
   elapsed: () => number
   /** From 0 up to 1. */
   random: () => number
   after: (ms: number, work: () => void) => Stop
-  /** Keeps no process alive. */
+  /** Does not keep the process alive. */
   every: (ms: number, work: () => void) => Stop
 }
 
-/** Ends after the time or when the signal is aborted, whichever comes first. */
+/** Resolves after the time or when the signal aborts, whichever comes first. */
 export function wait({ after }: Pick<Timing, 'after'>, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()
@@ -32,5 +31,5 @@ export function wait({ after }: Pick<Timing, 'after'>, ms: number, signal?: Abor
   })
 }
 
-/** Between half and one and a half times as long, so that many nodes that began together do not stay together. */
+/** 50 % to 150 % of the time, so that nodes that started together spread out. */
 export const spread = ({ random }: Pick<Timing, 'random'>, ms: number): number => Math.round(ms * (0.5 + random()))

@@ -1,17 +1,17 @@
-/** What one change does to the rules of a policy, or to what an account has at the edge. */
+/** How much one change alters: the rules of a policy, or the account's edge resources. */
 export type Extent = {
   readonly of: 'ip_policy_rules' | 'edge_entries'
-  /** The policy or the account. */
+  /** Id of the policy or the account. */
   readonly resource: string
   readonly before: number
   readonly added: number
   readonly removed: number
 }
 
-/** Above both of them, a change needs to be confirmed. */
+/** A change that exceeds both needs confirmation. */
 export type UnusualAbove = { readonly entries: number; readonly percent: number }
 
-/** The first entries are not sudden growth: there is nothing to compare them with. */
+/** The first entries never count as unusual, because there is nothing to compare them with. */
 export const isUnusual = (
   { before, added, removed }: Pick<Extent, 'before' | 'added' | 'removed'>,
   { entries, percent }: UnusualAbove,

@@ -1,6 +1,6 @@
 import { pause } from './flow/pause.ts'
 
-/** Waits for the work, but no longer than this. A timer left behind would keep a process alive that has nothing else to do. */
+/** Waits for the work up to a limit. Clears its timer, which would otherwise keep the process alive. */
 export async function waitAtMost(ms: number, work: Promise<unknown>): Promise<void> {
   const done = new AbortController()
   try {

@@ -2,12 +2,15 @@ import { X509Certificate } from 'node:crypto'
 import { authorityLimits } from '../edge/mutual_tls.ts'
 import { certificateLimits } from './certificate.ts'
 
-/** Completes '<field> …'. It never repeats what was sent: that may be a private key. */
+/** Completes '<field> …'. Never repeats the input, which may be a private key. */
 export type AuthorityFault = { place: string; fault: string }
 
 export const readAuthority = (pem: string): X509Certificate => new X509Certificate(pem)
 
-/** What would make a node refuse the list, or every client: a chain has to end in a self-signed certificate of the list. */
+/**
+ * Detects what would make a node refuse the list, or reject every client: a chain must end in a self-signed certificate
+ * of the list.
+ */
 export function authoritiesFault(pems: readonly string[], now: number): AuthorityFault | undefined {
   const certificates: X509Certificate[] = []
   for (const [index, pem] of pems.entries()) {
@@ -36,7 +39,7 @@ export function authoritiesFault(pems: readonly string[], now: number): Authorit
   return undefined
 }
 
-/** The certificates and nothing around them. */
+/** Strips everything except the certificates. */
 export const canonicalAuthorities = (pems: readonly string[]): string[] =>
   pems.map((pem) => `${readAuthority(pem).toString().trimEnd()}\n`)
 

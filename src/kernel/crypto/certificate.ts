@@ -1,8 +1,8 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 
-/** Together less than one command on HAProxy's runtime socket can carry. */
+/** Their sum fits into one command on HAProxy's runtime socket. */
 export const certificateLimits = { chainBytes: 16_384, keyBytes: 7_168, certificates: 10, rsaBits: [2_048, 4_096] }
-/** Names that one certificate is served for, and as many exceptions: a line of each must fit into one command. */
+/** Names served with one certificate, and as many exceptions: one line of each must fit into one command. */
 export const maxCertificateNames = 500
 const curves = new Map([
   ['prime256v1', 'P-256'],
@@ -11,7 +11,7 @@ const curves = new Map([
 ])
 
 export type CertificateField = 'certificate_pem' | 'private_key_pem'
-/** Completes '<field> …'. It never repeats what was sent: that may be a private key in the wrong field. */
+/** Completes '<field> …'. Never repeats the input, which may be a private key in the wrong field. */
 export class CertificateFault extends Error {
   readonly field: CertificateField
   constructor(field: CertificateField, fault: string) {
@@ -21,7 +21,7 @@ export class CertificateFault extends Error {
 }
 
 export type CheckedCertificate = {
-  /** Canonical: the certificates and nothing between them. */
+  /** Canonical: nothing but the certificates. */
   readonly chain: string
   /** PKCS #8. */
   readonly key: string
@@ -29,7 +29,10 @@ export type CheckedCertificate = {
   readonly keyType: 'rsa' | 'ecdsa'
 }
 
-/** Everything that would make a node refuse it, or a client distrust it without asking an authority. */
+/**
+ * Checks everything that would make a node refuse the certificate, or a client distrust it without contacting an
+ * authority.
+ */
 export function checkCertificate(chainText: string, keyText: string, now: number): CheckedCertificate {
   const chain = readChain(chainText)
   const leaf = chain[0] as X509Certificate
@@ -62,15 +65,15 @@ export function checkCertificate(chainText: string, keyText: string, now: number
 export const dnsNames = (certificate: X509Certificate): string[] => alternativeNames(certificate, 'DNS')
 export const ipNames = (certificate: X509Certificate): string[] => alternativeNames(certificate, 'IP Address')
 
-/** Whether a client that asks for a name, or for any under a wildcard, accepts a certificate for these. */
+/** Whether a certificate with these names is valid for a name, or for all names under a wildcard. */
 export function coversName(names: readonly string[], name: string): boolean {
   const parent = name.slice(name.indexOf('.') + 1)
   return names.includes(name) || (!name.startsWith('*.') && parent.includes('.') && names.includes(`*.${parent}`))
 }
 
 /**
- * The names that a certificate is served for: those in it that its account holds, and a domain itself if a wildcard in it
- * covers that. Names under a domain that another account holds are that account's, even if they are in the certificate.
+ * Names that the certificate is served for: those that its account holds, and a held domain that one of its wildcards
+ * covers. Excludes names under domains of other accounts.
  */
 export function servedNames(
   dnsNames: readonly string[],
@@ -144,7 +147,7 @@ function checkStrength(key: KeyObject): 'rsa' | 'ecdsa' {
   )
 }
 
-/** As Node prints them: `DNS:a.example, IP Address:192.0.2.1`. A name with a comma in it comes quoted, and is left out. */
+/** Parses Node's format: `DNS:a.example, IP Address:192.0.2.1`. Ignores names with commas, which are quoted. */
 function alternativeNames({ subjectAltName = '' }: X509Certificate, kind: string): string[] {
   const found = (subjectAltName ?? '').split(', ').filter((name) => name.startsWith(`${kind}:`))
   return [...new Set(found.map((name) => name.slice(kind.length + 1).toLowerCase()))]

@@ -1,4 +1,4 @@
-/** One value in DER, and where the next one begins. */
+/** One DER value, and the offset of the next. */
 export type Element = { readonly tag: number; readonly content: Buffer; readonly next: number }
 
 export const tags = {
@@ -13,7 +13,7 @@ export const tags = {
 const extensions = 0xa3
 const nothing = Buffer.alloc(0)
 
-/** The elements beside one another in some bytes, up to the first that does not fit. */
+/** Parses consecutive elements, up to the first that does not fit. */
 export function elements(bytes: Buffer): Element[] {
   const found: Element[] = []
   for (let at = 0; at + 2 <= bytes.length; ) {
@@ -35,7 +35,7 @@ function elementAt(bytes: Buffer, at: number): Element | undefined {
   return { tag: bytes[at] ?? 0, content: bytes.subarray(start, start + length), next: start + length }
 }
 
-/** A value with its tag and length. */
+/** Encodes a value with tag and length. */
 export function der(tag: number, ...parts: Buffer[]): Buffer {
   const content = Buffer.concat(parts)
   const { length } = content
@@ -45,7 +45,7 @@ export function der(tag: number, ...parts: Buffer[]): Buffer {
   return Buffer.concat([Buffer.from([tag, 0x80 | bytes.length]), bytes, content])
 }
 
-/** What an issuer signs of a certificate: its version, serial number, names and so on. */
+/** The elements of tbsCertificate: version, serial number, names and so on. */
 export function signedParts(certificate: Buffer): Element[] {
   const [whole] = elements(certificate)
   const [toBeSigned] = elements(whole?.content ?? nothing)
@@ -53,8 +53,8 @@ export function signedParts(certificate: Buffer): Element[] {
 }
 
 /**
- * The value of an extension, by the bytes of its object identifier. Reads only the certificate's own structure, so that a
- * text in it that happens to look like the extension is not taken for it.
+ * The value of an extension, by the bytes of its object identifier. Follows the certificate's structure, so text that
+ * merely resembles the extension is not mistaken for it.
  */
 export function extensionOf(certificate: Buffer, id: string): Buffer | undefined {
   const [list] = elements(signedParts(certificate).find(({ tag }) => tag === extensions)?.content ?? nothing)

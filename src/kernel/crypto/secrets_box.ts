@@ -9,8 +9,8 @@ const tagBytes = 16
 export type SealedSecret = { readonly keyId: string; readonly sealed: Buffer }
 
 /**
- * Encrypts what the database must not hold in clear. The context says what it is and whose: a value sealed for one row
- * cannot be opened in another. The first key seals; all of them open, so that a rotation has no gap.
+ * Encrypts secrets before they are stored. The context names the purpose and the owner, so a value sealed for one row
+ * cannot be opened in another. The first key seals and all keys open, so a rotation causes no outage.
  */
 export type SecretsBox = {
   readonly keyId: string
@@ -18,19 +18,19 @@ export type SecretsBox = {
   readonly seal: (secret: string, context: string) => SealedSecret
   /** Throws UnreadableSecret. */
   readonly open: (sealed: SealedSecret, context: string) => string
-  /** Another key that follows from the current one, and from which the current one cannot be found. */
+  /** Derives a key from the current one; the current key cannot be recovered from it. */
   readonly derive: (purpose: string) => Buffer
 }
 
 export const secretsKeyId = (key: Buffer): string => hash('sha256', key, 'hex').slice(0, 16)
 
-/** Base64 of 32 bytes a line; empty lines and those that begin with # are left out. Throws for anything else. */
+/** One key per line, 32 bytes in base64. Skips empty lines and lines that begin with #. Throws for anything else. */
 export function readSecretsKeys(text: string): Buffer[] {
   const lines = text.split(/\r?\n/).map((line) => line.trim())
   const keys = lines.flatMap((line, index) => {
     if (line === '' || line.startsWith('#')) return []
     const key = Buffer.from(line, 'base64')
-    // The line itself is a secret, so the message does not repeat it.
+    // The message does not repeat the line, which is a secret.
     if (!/^[A-Za-z0-9+/]{43}=$/.test(line) || key.length !== keyBytes)
       throw new Error(`line ${index + 1} is not a key: 32 random bytes in base64, as 'openssl rand -base64 32' prints`)
     return [key]

@@ -2,12 +2,12 @@ import { createHmac, randomBytes } from 'node:crypto'
 
 const prefix = 'whsec_'
 
-/** A secret of Standard Webhooks: its prefix, and 32 random bytes in base64. */
+/** Format of Standard Webhooks: prefix, and 32 random bytes in base64. */
 export const newWebhookSecret = (): string => prefix + randomBytes(32).toString('base64')
 
 /**
- * The headers of Standard Webhooks, with a signature by each secret. A receiver takes any one that it can verify, so that
- * during a rotation it may know the old secret or the new one.
+ * Headers of Standard Webhooks, with one signature per secret. Receivers accept any signature that they can verify, so
+ * either secret works during a rotation.
  */
 export function signedHeaders(
   secrets: readonly string[],

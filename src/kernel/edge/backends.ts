@@ -1,6 +1,6 @@
 import { type Id, type IdPrefix, isId } from '../ids.ts'
 
-/** Every kind of backend, and the prefix of its ids. A prefix never changes its length: entries at the edge rely on it. */
+/** Kinds of backends and their id prefixes. The length of a prefix must never change: entries on nodes rely on it. */
 export const backendKinds = {
   static: 'bkdst',
   weighted: 'bkdwd',
@@ -12,7 +12,7 @@ export type BackendKind = keyof typeof backendKinds
 export type BackendPrefix = (typeof backendKinds)[BackendKind]
 export type BackendId = Id<BackendPrefix>
 
-/** A group cannot contain a group: each server is at most one step away from an edge or route. */
+/** Groups cannot contain groups: each server is at most one step away from an edge or route. */
 export const maxMembers = 50
 export const maxWeight = 10_000
 

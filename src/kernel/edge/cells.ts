@@ -3,8 +3,8 @@ export const defaultCellName = 'default'
 
 export const cellNamePattern = '^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$'
 
-/** How many nodes a cell may have, as far as limits are divided among them. */
+/** Largest number of nodes in a cell among which limits are divided. */
 export const maxCountedNodes = 100_000
 
-/** A node of a later wave gets changes after they were watched in the one before. */
+/** Nodes of a wave get a change after it was watched on the previous wave. */
 export const maxWaves = 5

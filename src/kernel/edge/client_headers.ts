@@ -1,6 +1,6 @@
 import { clientCertificateHeaders } from './mutual_tls.ts'
 
-/** What edges remove from every request, in lower case; a star matches any ending. */
+/** Headers that edges remove from every request, in lower case; `*` matches any ending. */
 export const clientMayNotSend = [
   'connection',
   'keep-alive',
@@ -17,7 +17,7 @@ export const clientMayNotSend = [
   'cf-connecting-ip',
   'x-request-id',
   clientCertificateHeaders,
-  // Replace the path in some frameworks, and with it the one that was decided on.
+  // Some frameworks take the path from these headers, which would bypass the decision about the original path.
   'x-original-*',
   'x-rewrite-url',
 ]

@@ -1,7 +1,7 @@
 import { methodPattern } from './filters.ts'
 import { headerNamePattern } from './headers.ts'
 
-/** Which pages of other origins may read a route's responses, as a browser asks before it lets them. */
+/** Which other origins' pages may read a route's responses, as browsers check it. */
 export type Cors = {
   allowed_origins: string[]
   allowed_methods: string[]
@@ -19,12 +19,12 @@ export const corsDefaults = {
   allow_credentials: false,
 } satisfies Partial<Cors>
 
-/** `listBytes`: what a list takes as the value of a header. */
+/** `listBytes`: size of a list as a header value. */
 export const corsLimits = { entries: 30, originBytes: 255, listBytes: 2_048, maxAgeSeconds: 86_400 } as const
 
 export const anything = '*'
 
-/** As browsers write it: in lower case, without a path. `*.` in front of the host stands for one label. */
+/** As browsers send it: lower case, without a path. A leading `*.` stands for one label. */
 const host = '(?:\\*\\.)?[a-z0-9_-]{1,63}(?:\\.[a-z0-9_-]{1,63})*|\\[[0-9a-f:.]{2,45}\\]'
 export const originPattern = `^(?:\\*|[a-z][a-z0-9+.-]{0,31}://(?:${host})(?::[1-9][0-9]{0,4})?)$`
 export const corsMethodPattern = `^(?:\\*|${methodPattern.slice(1, -1)})$`
@@ -37,12 +37,12 @@ const listPatterns = {
   exposed_headers: [new RegExp(corsHeaderPattern), 'must be the name of a header, or *'],
 } as const
 
-/** `https://*.example.com` without the asterisk and what is in front of it; undefined for an exact origin. */
+/** The part of `https://*.example.com` after the asterisk; undefined for an exact origin. */
 export const parentOf = (origin: string): string | undefined => /^[^*]+:\/\/\*\.([^:]+)/.exec(origin)?.[1]
 
 type Fault = { place: string; fault: string } | undefined
 
-/** The field at fault, and why. */
+/** The invalid field and the reason. */
 export function corsFault(cors: Cors): Fault {
   if (cors.allowed_origins.length === 0) return { place: 'allowed_origins', fault: 'must have at least one entry' }
   const { allowed_origins, allowed_methods, allowed_headers, exposed_headers } = cors

@@ -1,17 +1,17 @@
-/** What a route lets through by a property of the request: a method, or words in the User-Agent header. */
+/** Filters requests of a route by method, or by words in the User-Agent header. */
 export type Filter = { allow: string[]; deny: string[]; mode: (typeof filterModes)[number] }
 
 export const filterModes = ['enforce', 'warn'] as const
 export const filterDefaults = { allow: [], deny: [], mode: 'enforce' } as const satisfies Filter
 
-/** Nodes refuse a longer User-Agent, which would take long to search. */
+/** Nodes refuse a longer User-Agent, because searching it would take too long. */
 export const filterLimits = { entries: 30, methodBytes: 32, textBytes: 64, userAgentBytes: 2_048 } as const
 
-/** Methods are case-sensitive, and none that is in use has lower-case letters. */
+/** Methods are case-sensitive, and all in common use are upper case. */
 export const methodPattern = `^[A-Z][A-Z0-9_-]{0,${filterLimits.methodBytes - 1}}$`
 export const userAgentPattern = `^[\\x20-\\x7e]{1,${filterLimits.textBytes}}$`
 
-/** What 405 names when only some methods are denied. */
+/** Methods that a 405 lists if the route only denies some. */
 const commonMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 export const allowedMethods = ({ allow, deny }: Pick<Filter, 'allow' | 'deny'>): string[] =>
   (allow.length ? allow : commonMethods).filter((method) => !deny.includes(method))

@@ -1,19 +1,19 @@
 import { textFault } from '../text.ts'
 import { encodedSize, headerLimits, responseHeaderFault } from './headers.ts'
 
-/** A response that the edge makes itself. */
+/** A response that the edge sends itself. */
 export type FixedResponse = {
   status: number
   headers: readonly (readonly [name: string, value: string])[]
   body: string
 }
 
-/** Together less than one of the proxy's buffers, which has to hold the whole response. */
+/** Their sum fits into one of HAProxy's buffers, which must hold the whole response. */
 export const responseLimits = { bodyBytes: 8192, headerBytes: 6000, leastStatus: 200, mostStatus: 599 } as const
 
 const withoutBody = new Set([204, 205, 304])
 
-/** The first part at fault, and why. Completes the sentence '<place> …'. */
+/** The first invalid part and the reason. Completes the sentence '<place> …'. */
 export function responseFault({ status, headers, body }: FixedResponse): { place: string; fault: string } | undefined {
   const { bodyBytes, leastStatus, mostStatus } = responseLimits
   if (!Number.isInteger(status) || status < leastStatus || status > mostStatus)

@@ -1,29 +1,32 @@
-/** The limits of the header modules, the same where they are accepted and where they are applied. */
+/** Limits of the header modules, shared by the API and the nodes. */
 export type HeaderOperations = { readonly add: Readonly<Record<string, string>>; readonly remove: readonly string[] }
 
-/** For edges, by name: JSON gives them no order, and the audit log keeps none, so a change that is undone would leave another record. */
+/**
+ * Sorts headers by name for edges: JSON does not order them and the audit log does not keep an order, so undoing a
+ * change would otherwise produce a different record.
+ */
 export const inOrder = (headers: HeaderOperations['add']): [name: string, value: string][] =>
   Object.entries(headers).sort(([one], [other]) => (one < other ? -1 : 1))
 
-/** Whose headers they are. */
+/** Whether the headers belong to requests or responses. */
 export type Message = 'request' | 'response'
 
-/** `allBytes`: what of a message the proxy has room for, and what one of its commands can carry. */
+/** `allBytes`: limited by the proxy's buffer and by the size of one of its commands. */
 export const headerLimits = { entries: 50, nameBytes: 256, valueBytes: 4096, allBytes: 12_000 } as const
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 export const headerNamePattern = token.source
-/** What JSON Schema can say of a header's name. */
+/** The part of the rules for names that JSON Schema can express. */
 const nameSchema = { type: 'string', pattern: headerNamePattern, maxLength: headerLimits.nameBytes } as const
-/** What JSON Schema can say of header maps and lists of names. The functions below say the rest. */
+/** The part of the rules that JSON Schema can express; the functions below check the rest. */
 export const headerSchemas = {
   map: { maxProperties: headerLimits.entries, propertyNames: nameSchema },
   names: { maxItems: headerLimits.entries, items: nameSchema },
 } as const
 const printable = /^[\x20-\x7e]*$/
 
-// Framing and connection headers belong to the connection, not to the request; those that the edge sets about the client
-// are trusted by upstreams because clients cannot set them.
+// Framing and connection headers belong to the connection. Upstreams trust the headers that the edge sets about the
+// client, because clients cannot set them.
 const forbidden = new Set([
   'connection',
   'content-length',
@@ -37,21 +40,21 @@ const forbidden = new Set([
   'x-forwarded-host',
   'x-forwarded-proto',
 ])
-/** How the client, the upstream and the request log know the same request. */
+/** Identifies the request to the client, the upstream and the request log. */
 const forbiddenInResponses = new Set(['x-request-id'])
 
 /**
- * Whether the edge's own answers get a header that a route sets on responses: those that tell a browser what a page may do.
- * Others describe the upstream's content. With its `Cache-Control`, a refusal would be stored for as long as the content.
+ * Whether the edge's own responses also get a response header of the route. Only headers that restrict what a page may
+ * do: others describe the upstream's content, and its `Cache-Control` would cache a refusal for as long as the content.
  */
 export const isForEveryAnswer = (name: string): boolean => everyAnswer.test(name)
 const everyAnswer =
   /^(?:strict-transport-security|content-security-policy(?:-report-only)?|x-frame-options|x-content-type-options|referrer-policy|permissions-policy|cross-origin-[a-z-]+|access-control-[a-z-]+|timing-allow-origin|x-robots-tag)$/i
 
-/** Many servers take `_` for `-`: a name in disguise is the name. */
+/** Many servers treat `_` as `-`, so both spellings count as the same name. */
 const undisguised = (name: string): string => name.toLowerCase().replaceAll('_', '-')
 
-/** Completes the sentence '<field> …'; undefined when the name may be used. */
+/** Completes the sentence '<field> …'; undefined if the name is allowed. */
 export function headerNameFault(
   name: string,
   operation: 'add' | 'remove',
@@ -68,7 +71,7 @@ export function headerNameFault(
   return undefined
 }
 
-/** Checks a header that the edge adds to a response it makes itself. */
+/** Checks a header of a response that the edge sends itself. */
 export const responseHeaderFault = (name: string, value: string): string | undefined =>
   headerNameFault(name, 'add', 'response') ?? headerValueFault(value)
 
@@ -79,7 +82,7 @@ export function headerValueFault(value: string): string | undefined {
   return undefined
 }
 
-/** The first entry at fault, and why. */
+/** The first invalid entry and the reason. */
 export function headersFault(
   { add, remove }: HeaderOperations,
   message: Message = 'request',
@@ -120,7 +123,7 @@ export function headersFault(
 // An underscore at the start or after a separator, and no capital: `X-Frame-Options` arrives as `_x-_frame-_options`.
 const mangled = /^(?=[^A-Z]*$)(?:.*[^a-z0-9])?_[a-z]/
 
-/** The vendor's TypeScript client rewrites the keys of every object to snake case, and with them the names of headers. */
+/** The vendor's TypeScript client converts the keys of every object to snake case, including header names. */
 export function mangledNameFault(add: HeaderOperations['add']): { place: string; fault: string } | undefined {
   const name = Object.keys(add).find((one) => mangled.test(one))
   if (name === undefined) return undefined
@@ -129,13 +132,15 @@ export function mangledNameFault(add: HeaderOperations['add']): { place: string;
   return { place: `add.${name}`, fault }
 }
 
-/** As they travel to the proxy: everything but the plainest characters, so that neither a map line nor a command nor Lua has to be asked. */
+/**
+ * Percent-encodes all but the plainest characters, so that map lines, commands and Lua need no escaping of their own.
+ */
 export const encodeHeaderText = (text: string): string =>
   text.replaceAll(
     /[^A-Za-z0-9._~:/+*@,!()-]/g,
     (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
   )
 
-/** The bytes that texts take as they travel to the proxy. */
+/** Size of texts in that encoding. */
 export const encodedSize = (texts: readonly string[]): number =>
   texts.reduce((sum, text) => sum + encodeHeaderText(text).length + 1, 0)

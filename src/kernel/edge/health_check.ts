@@ -1,4 +1,4 @@
-/** How an edge node finds out whether a server can be used. */
+/** How an edge node checks whether a server is usable. */
 export type HealthCheck = {
   type: HealthCheckType
   /** Null for TCP. */
@@ -17,5 +17,5 @@ export const healthCheckLimits = {
 
 export const defaultCheckPath = '/'
 export const maxCheckPathBytes = 256
-/** The characters of a path and query that mean nothing to HAProxy's configuration or runtime commands. */
+/** Path and query characters without special meaning in HAProxy's configuration or runtime commands. */
 export const checkPathPattern = '^/[A-Za-z0-9._~!&()*+,=:@/?%-]*$'

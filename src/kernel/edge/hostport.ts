@@ -2,17 +2,17 @@ import { formatAddress, parseAddress } from '../ip/address.ts'
 
 export type Hostport = { readonly host: string; readonly port: number }
 
-/** Limit for one edge. */
+/** Limit per edge. */
 export const maxHostports = 100
 const maxNameLength = 253
-// Asked before anything is put in lower case: that of U+212A, the Kelvin sign, is an ordinary k.
+// Test this before lower-casing: U+212A (Kelvin sign) becomes an ordinary k.
 const label = /^(?!-)[A-Za-z0-9-]{1,63}(?<!-)$/
-/** As URLs and inet_aton read it. */
+/** Numeric forms that URLs and inet_aton accept. */
 const number = /^(?:\d+|0x[\da-f]*)$/i
 
 /**
- * By the rules of DNS: labels of letters, digits and inner hyphens, 63 each, 253 in all. The last one is not a number,
- * because resolvers would take the whole for an address.
+ * DNS rules: labels of letters, digits and inner hyphens, up to 63 characters each and 253 in total. The last label
+ * must not be a number, because resolvers would parse the name as an address.
  */
 export function isHostName(text: string): boolean {
   const labels = text.split('.')
@@ -21,7 +21,7 @@ export function isHostName(text: string): boolean {
 
 const shape = /^(?:\[([^\]]*)\]|([^:[\]]*)):([1-9]\d{0,4})$/
 
-/** Why it is no host:port, completing the sentence '<field> …'; or the parts, the host in its canonical spelling. */
+/** The parts of a host:port, with a canonical host; or the fault, which completes the sentence '<field> …'. */
 export function parseHostport(text: string, { wildcard = false } = {}): Hostport | string {
   const [, bracketed, plain, port] = shape.exec(text) ?? []
   const portNumber = Number(port)
@@ -45,7 +45,7 @@ export const formatHostport = ({ host, port }: Hostport): string => `${host}:${p
 
 export type HostportRules = { wildcard?: boolean; nameOnly?: boolean; port?: number }
 
-/** Completes the sentence '<field> …'; undefined when it is a hostport that these rules allow. */
+/** Completes the sentence '<field> …'; undefined for a hostport that these rules allow. */
 export function hostportFault(text: string, { wildcard, nameOnly, port }: HostportRules): string | undefined {
   const parsed = parseHostport(text, { wildcard })
   if (typeof parsed === 'string') return parsed
@@ -59,7 +59,7 @@ export function isCanonicalHostport(text: string, rules?: { wildcard: boolean })
   return typeof parsed !== 'string' && formatHostport(parsed) === text
 }
 
-/** The one spelling, for text that was checked before. */
+/** Canonical spelling of validated text. */
 export function canonicalHostport(text: string): string {
   const parsed = parseHostport(text, { wildcard: true })
   if (typeof parsed === 'string') throw new Error(`a hostport that was checked before ${parsed}: ${text}`)

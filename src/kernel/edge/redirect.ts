@@ -1,6 +1,6 @@
 import { parseHostport } from './hostport.ts'
 
-/** Where a route sends its clients instead of forwarding their requests. */
+/** Redirects the clients of a route instead of forwarding their requests. */
 export type Redirect = {
   to: string
   status_code: (typeof redirectStatuses)[number]
@@ -12,12 +12,12 @@ export const redirectStatuses = [301, 302, 303, 307, 308] as const
 export const redirectDefaults = { status_code: 308, keep_path: true, keep_query: true } as const
 export const maxRedirectBytes = 2048
 
-/** Other characters could end a field of the proxy's maps, or mean something else to browsers. */
+/** Other characters could end a field of the proxy's maps, or have a special meaning in browsers. */
 const plain = "(?:[A-Za-z0-9\\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*"
 const host = '\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+'
 const target = new RegExp(`^https?://(?<host>${host})(?<port>:\\d{1,5})?(?:/${plain})?(?<query>\\?${plain})?$`)
 
-/** The field at fault, and why. */
+/** The invalid field and the reason. */
 export function redirectFault({ to, status_code, keep_path, keep_query }: Redirect) {
   if (!redirectStatuses.includes(status_code))
     return { place: 'status_code', fault: `must be one of ${redirectStatuses.join(', ')}` }

@@ -1,14 +1,14 @@
 import { parseHostport } from './hostport.ts'
 
-/** What an upstream sees instead of the path and the Host header that the client sent. Null leaves it as it is. */
+/** Replaces the path and the Host header that the upstream sees. Null leaves them unchanged. */
 export type Rewrite = { strip_prefix: string | null; add_prefix: string | null; host: string | null }
 
 export const rewriteLimits = { prefixBytes: 512, hostBytes: 255 } as const
 
-/** Nothing that is encoded, or that one server reads differently from another: dot segments, empty ones, parameters. */
+/** Excludes encoding, and everything that servers interpret differently: dot segments, empty segments, parameters. */
 const prefix = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9\-._~!$&'()*+,:=@]+)+$/
 
-/** The field at fault, and why. */
+/** The invalid field and the reason. */
 export function rewriteFault({
   strip_prefix,
   add_prefix,

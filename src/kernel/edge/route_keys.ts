@@ -1,17 +1,17 @@
 import { isUtf8 } from 'node:buffer'
 
-// Characters that mean the same with and without their encoding to any upstream that decodes paths.
+// Characters for which every upstream treats the encoded and the plain form alike.
 const plain = /[A-Za-z0-9\-._~!$&'()*+,:;=@]/
 
-/** Nearly every path is: segments of such characters that do not begin with a dot. */
+/** Fast path for nearly all paths: segments of such characters that do not begin with a dot. */
 const surelyCanonical = /^\/(?:(?!\.)[A-Za-z0-9\-._~!$&'()*+,:;=@]+(?:\/|$))*$/
 
 const encodeByte = (byte: number): string => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
 
 /**
- * One spelling for all paths that an upstream could take for the same, since a policy on /admin must not be evaded
- * with /%61dmin: the spelling in which the proxy looks requests up, by normalize-uri and `canonical_path` in
- * paths.lua. An encoded slash has no one spelling; a match contains none.
+ * Maps all paths that an upstream may treat alike to one spelling, so that /%61dmin cannot bypass a policy on /admin.
+ * The proxy looks up the same spelling, by normalize-uri and `canonical_path` in paths.lua. An encoded slash has no
+ * single spelling, so matches never contain one.
  */
 export function canonicalPath(match: string): string {
   if (surelyCanonical.test(match)) return match
@@ -37,16 +37,15 @@ function withoutDotSegments(path: string): string {
   return `/${segments.join('/')}`
 }
 
-/** `/api` and `/api/` are the same prefix: whole segments are compared, and the last slash begins none. */
+/** `/api` and `/api/` are the same prefix: whole segments are compared, and a trailing slash starts none. */
 export function prefixKey(edge: string, match: string): string {
   const path = canonicalPath(match)
   return `${edge}${path}${path.endsWith('/') ? '' : '/'}`
 }
 
 /**
- * One key for all spellings of a match that a server might treat alike, because it ignores case or a slash at the end.
- * `folded` in paths.lua does the same to the paths of requests; letters of other scripts have their case folded there as far
- * as it knows them.
+ * One key for all spellings that a case-insensitive server, or one that ignores a trailing slash, may treat alike.
+ * `folded` in paths.lua converts request paths equally; it folds the case of non-ASCII letters that it knows.
  */
 export const foldedPath = (match: string): string => lowerCase(canonicalPath(match)).replace(/\/+$/, '')
 export const prefixGuardKey = (edge: string, match: string): string => `${edge}${foldedPath(match)}/`
@@ -62,5 +61,7 @@ function lowerCase(path: string): string {
   })
 }
 
-/** Requests are looked up as path, slash and `|`, which no path holds: only the very same path goes up to its end. */
+/**
+ * Requests are looked up as path, slash and `|`. No path contains `|`, so only an identical path matches to the end.
+ */
 export const exactKey = (edge: string, match: string): string => `${edge}${canonicalPath(match)}/|`

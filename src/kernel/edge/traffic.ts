@@ -1,34 +1,34 @@
 /**
- * What is counted of requests and TCP connections when they end, in the order in which nodes report it. The last six are
- * errors by kind; a request is in one of them at most.
+ * Counts of finished requests and TCP connections, in the order of node reports. The last six are error kinds; a
+ * request has at most one.
  */
 export const trafficFigures = [
-  /** All that ended, however. */
+  /** All finished requests, whatever the result. */
   'requests',
   'refused',
   'limited',
-  /** Answered by the backend with a status of 500 or above. */
+  /** The backend answered with a status of 500 or above. */
   'backend_5xx',
-  /** No connection: refused, timed out, broken TLS, or all servers down. */
+  /** Connecting failed: refused, timed out, broken TLS, or all servers down. */
   'unreachable',
-  /** Connected, and then no response, a broken one, or one that was cut short. */
+  /** Connected, but the response was missing, broken or truncated. */
   'no_response',
-  /** Connected, and no response in time. */
+  /** Connected, but no response in time. */
   'timeout',
-  /** Answered by the edge, because it has no backend for it, is draining, or failed. */
+  /** The edge answered because it has no backend, is draining, or failed. */
   'edge',
-  /** Broken requests, and clients that left before the response. */
+  /** Invalid requests, and clients that disconnected before the response. */
   'client',
 ] as const
 export type TrafficFigure = (typeof trafficFigures)[number]
 export const errorKinds = ['backend_5xx', 'unreachable', 'no_response', 'timeout', 'edge', 'client'] as const
 export type ErrorKind = (typeof errorKinds)[number]
 
-/** Counted besides, for decisions about changes that are under way, and kept nowhere. */
+/** Additional counts for judging rollouts; not stored. */
 export const judgedFigures = [
-  /** Answered by the backend with a status from 400 to 499. */
+  /** The backend answered with a status from 400 to 499. */
   'rejected',
-  /** Clients that left after a second or more without a response of the backend. They count as `client` too. */
+  /** Clients that disconnected after at least a second without a backend response. Also counted as `client`. */
   'abandoned',
 ] as const
 export type JudgedFigure = (typeof judgedFigures)[number]
@@ -37,7 +37,7 @@ const allFigures: readonly (TrafficFigure | JudgedFigure)[] = [...trafficFigures
 /** In the order of `trafficFigures`. */
 export type TrafficCounts = number[]
 export const noTraffic = (): TrafficCounts => trafficFigures.map(() => 0)
-/** The counts may have those of `judgedFigures` behind them. */
+/** The counts of `judgedFigures` may follow those of `trafficFigures`. */
 export const figureOf = (counts: readonly number[], figure: TrafficFigure | JudgedFigure): number =>
   counts[allFigures.indexOf(figure)] ?? 0
 export function countFigure(counts: number[], figure: TrafficFigure | JudgedFigure): void {
@@ -47,8 +47,8 @@ export function countFigure(counts: number[], figure: TrafficFigure | JudgedFigu
 }
 
 /**
- * Latencies in milliseconds are counted in buckets that can be added up: one for each millisecond up to 25, then each 4 %
- * wider than the one before. The middle of a bucket is at most 2 % from everything in it.
+ * Latencies in milliseconds are counted in mergeable buckets: one per millisecond up to 25, then each 4 % wider than
+ * the previous one. The middle of a bucket is within 2 % of every value in it.
  */
 const exactUpTo = 25
 const growth = 1.04
@@ -65,7 +65,7 @@ export function latencyOfBucket(bucket: number): number {
   return (2 * upper) / (1 + growth)
 }
 
-/** `buckets` are pairs of bucket and count, ascending. Undefined when nothing was counted. */
+/** `buckets`: pairs of bucket and count, ascending. Undefined if nothing was counted. */
 export function latencyQuantile(buckets: readonly (readonly [number, number])[], share: number): number | undefined {
   const total = buckets.reduce((sum, [, count]) => sum + count, 0)
   let below = 0

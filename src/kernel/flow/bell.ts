@@ -1,11 +1,11 @@
 import { pause } from './pause.ts'
 
-/** Tells those who look now and then that there may be something to do, so that they need not look often. */
+/** Wakes pollers when there may be work, so that they can poll rarely. */
 export type Bell = {
   ring: () => void
-  /** How often it has rung. Read before a look, so that a ring during it counts. */
+  /** Number of rings. Read it before polling, so that a ring meanwhile is not missed. */
   count: () => number
-  /** Until it has rung more often than this, the time is over, or the signal aborts. */
+  /** Resolves once the count exceeds `since`, the time is over, or the signal aborts. */
   wait: (since: number, ms: number, signal: AbortSignal) => Promise<void>
 }
 

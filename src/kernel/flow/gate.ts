@@ -1,18 +1,18 @@
-/** Lets a bounded number of things run at once, over all and for each owner. The rest wait their turn, for a bounded time. */
+/** Limits how many tasks run at once, in total and per owner. Others wait for a limited time. */
 export type Gate = {
   /**
-   * Resolves, when it is this one's turn, to the function that ends it. Rejects with `Crowded` when the wait is over or
-   * too many of the owner wait already, and with the signal's reason when it is aborted.
+   * Waits for a slot and resolves to the function that releases it. Rejects with `Crowded` if the wait takes too long
+   * or the owner has too many waiting, and with the signal's reason if it aborts.
    */
   readonly enter: (owner: string, signal?: AbortSignal) => Promise<() => void>
   readonly counts: () => { running: number; waiting: number }
 }
 export type GateLimits = { total: number; perOwner: number; maxWaitingPerOwner: number; waitMs: number }
 
-/** There was no turn in time. */
+/** No slot became free in time. */
 export class Crowded extends Error {
   override readonly name = 'Crowded'
-  /** Whether the owner's own share was used up, or that of everyone together. */
+  /** Whether the owner's share or the total was used up. */
   readonly limit: 'owner' | 'total'
 
   constructor(limit: 'owner' | 'total') {
@@ -23,7 +23,8 @@ export class Crowded extends Error {
 
 export function createGate({ total, perOwner, maxWaitingPerOwner, waitMs }: GateLimits): Gate {
   const running = new Map<string, number>()
-  // In order of arrival within an owner. An owner that got a turn goes to the end, so that no one waits behind another's queue.
+  // First come, first served per owner. An owner that got a slot moves to the end, so that nobody waits behind another
+  // owner's queue.
   const waiting = new Map<string, (() => void)[]>()
   let runningTotal = 0
   let waitingTotal = 0

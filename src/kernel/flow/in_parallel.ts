@@ -1,6 +1,6 @@
 /**
- * Does `work` for every item, for so many at a time. The results are in the order of the items. After a failure nothing more
- * begins, and it rejects when what had begun has ended: a retry must not meet leftovers of this attempt.
+ * Runs `work` for all items, `width` at a time. Results keep the order of the items. After a failure it starts nothing
+ * more, and rejects once everything started has ended, so that a retry does not overlap with this attempt.
  */
 export async function inParallel<Item, Result>(
   items: readonly Item[],

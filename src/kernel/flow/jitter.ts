@@ -1,2 +1,2 @@
-/** Between half and one and a half times as long, so that many nodes that began together do not stay together. */
+/** 50 % to 150 % of the time, so that nodes that started together spread out. */
 export const jittered = (ms: number): number => Math.round(ms * (0.5 + Math.random()))

@@ -1,33 +1,35 @@
 import type { Clock } from '../clock.ts'
 
-/** So many at once, and as many again in each period. */
+/** A burst of `requests`, refilled over each period. */
 export type RateLimit = { readonly requests: number; readonly seconds: number }
 
-/** What is left after a request. */
+/** The remaining allowance after a request. */
 export type Allowance = {
   readonly allowed: boolean
   readonly remaining: number
-  /** Refused: until the next one is allowed. Otherwise: until all are there again. In seconds, rounded up. */
+  /**
+   * Seconds, rounded up: if refused, until the next request is allowed; otherwise, until the allowance is full again.
+   */
   readonly waitSeconds: number
 }
 
 export type RateLimiter = {
-  /** Takes one from the owner's allowance, or nothing when there is none left. */
+  /** Takes one request from the owner's allowance, or none if it is used up. */
   readonly take: (owner: string, limit: RateLimit) => Allowance
-  /** How many owners are remembered. */
+  /** Number of owners in memory. */
   readonly size: () => number
 }
 
 /**
- * The generic cell rate algorithm: one number for each owner, the time at which its allowance is complete again. It takes
- * less memory than a token bucket, at a similar cost, and unlike a window it has no boundary where twice the limit passes
- * at once; `node --expose-gc bench/rate_limiter.ts` compares them. Each process counts for itself.
+ * The generic cell rate algorithm: one number per owner, the time at which its allowance is full again. It needs less
+ * memory than a token bucket at similar cost and, unlike a window, has no boundary at which twice the limit passes;
+ * `node --expose-gc bench/rate_limiter.ts` compares them. Each process counts separately.
  *
- * Owners are in two generations. When the younger has half of `maxOwners`, the older is forgotten: recent owners stay, and
- * a flood of new ones costs bounded memory and no search. A forgotten owner starts afresh.
+ * Owners are kept in two generations. Once the younger holds half of `maxOwners`, the older is dropped: recent owners
+ * stay, and a flood of new ones has bounded cost. A dropped owner starts with a full allowance.
  */
 export function createRateLimiter(clock: Clock, maxOwners: number): RateLimiter {
-  // Counted from the start, so that fractions of a millisecond survive in a double.
+  // Relative to the start, so that a double keeps fractions of a millisecond.
   const start = clock()
   let young = new Map<string, number>()
   let old = new Map<string, number>()
@@ -47,7 +49,7 @@ export function createRateLimiter(clock: Clock, maxOwners: number): RateLimiter 
       const periodMs = seconds * 1_000
       const costMs = periodMs / requests
       const completeAt = Math.max(young.get(owner) ?? old.get(owner) ?? 0, now) + costMs
-      // Rounding must not cost anyone their last request.
+      // Tolerance, so that rounding never refuses an owner's last request.
       const overMs = completeAt - now - periodMs
       if (overMs > costMs / 1_000) {
         return { allowed: false, remaining: 0, waitSeconds: Math.ceil(overMs / 1_000) }

@@ -6,8 +6,8 @@ function next(): void {
 }
 
 /**
- * To be awaited between slices of long work. One slice of all such work runs per turn of the event loop, so that everything
- * else waits for one at most, however many are under way.
+ * Await it between slices of long work. Each turn of the event loop runs one slice of all such work, so other tasks
+ * wait for at most one slice, however many jobs run.
  */
 export const yieldToEventLoop = (): Promise<void> =>
   new Promise((resume) => {

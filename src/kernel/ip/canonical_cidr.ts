@@ -1,12 +1,11 @@
 import { type Cidr, formatCidr, parseCidr } from './cidr.ts'
 
 /**
- * The one spelling of a range. For text that the schema has passed, and for what PostgreSQL returns: it writes some
- * IPv6 ranges with a dotted tail, which RFC 5952 and we do not.
+ * Canonical spelling of a range, for validated text and for output of PostgreSQL, which writes some IPv6 ranges with a
+ * dotted tail, unlike RFC 5952.
  */
 export const canonicalCidr = (text: string): string => formatCidr(checkedCidr(text))
 
-/** The range that such a text means. */
 export function checkedCidr(text: string): Cidr {
   const { cidr, fault } = parseCidr(text)
   if (fault !== undefined) throw new Error(`a range that was checked before ${fault}: ${text}`)

@@ -1,6 +1,6 @@
 import { type Address, formatAddress, isIPv4Mapped, parseIPv4, parseIPv6 } from './address.ts'
 
-/** `network` has no bits set beyond `prefixLength`; parseCidr sees to that, and the compiler of policies relies on it. */
+/** `network` has no bits set beyond `prefixLength`: parseCidr guarantees it, and the policy compiler relies on it. */
 export type Cidr = { readonly network: Address; readonly prefixLength: number }
 
 /** `fault` completes the sentence 'cidr …'. */
@@ -18,7 +18,7 @@ export function parseCidr(text: string): CidrResult {
     return { fault: `must have a prefix length from 0 to ${longest}, in decimal without leading zeros` }
   }
 
-  // A shorter prefix reaches beyond the mapped addresses: it is a range of IPv6, and matches no IPv4 address.
+  // A shorter prefix includes more than the mapped addresses, so it is an IPv6 range and matches no IPv4 address.
   const isMappedRange = written.family === 6 && isIPv4Mapped(written) && writtenLength >= 96
   const address: Address = isMappedRange ? { family: 4, value: written.w3 } : written
   const prefixLength = isMappedRange ? writtenLength - 96 : writtenLength
@@ -30,18 +30,21 @@ export function parseCidr(text: string): CidrResult {
   return { cidr }
 }
 
-/** Canonical, and always with the prefix length, so that one range has one spelling. */
+/** Canonical, always with the prefix length. */
 export function formatCidr({ network, prefixLength }: Cidr): string {
   return `${formatAddress(network)}/${prefixLength}`
 }
 
-/** The same of a range that was parsed from `text`. IPv4 has no other spelling that `parseCidr` takes but without a length. */
+/**
+ * Like `formatCidr`, for a range parsed from `text`. For IPv4, `parseCidr` accepts only the canonical spelling, with or
+ * without the length.
+ */
 export function spelledCidr(text: string, cidr: Cidr): string {
   if (text.includes(':')) return formatCidr(cidr)
   return text.includes('/') ? text : `${text}/32`
 }
 
-/** The range of this length that an address lies in. */
+/** The range of this length that contains the address. */
 export const cidrAround = (address: Address, prefixLength: number): Cidr => ({
   network: networkOf(address, prefixLength),
   prefixLength,
@@ -64,7 +67,7 @@ export function lastAddressOf({ network, prefixLength }: Cidr): Cidr {
   }
 }
 
-/** Every range that an address lies in, from the whole family to the address alone. */
+/** All ranges that contain the address, from the whole family to the address alone. */
 export const rangesAround = (address: Address): Cidr[] =>
   Array.from({ length: addressLength(address) + 1 }, (_, prefixLength) => cidrAround(address, prefixLength))
 

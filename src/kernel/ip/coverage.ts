@@ -14,19 +14,19 @@ import { addressAfter, atOnce, compareWords, inOrder, inSlices, type Steps, type
 export type CoverageKind = 'shadowed' | 'redundant' | 'subdivided'
 export type Coverage = {
   readonly kind: CoverageKind
-  /** The indexes of the rules that cover it, by address: the widest ones, the first `maxNamed` of them. */
+  /** Indexes of the covering rules by address: the widest ones, up to `maxNamed`. */
   readonly by: readonly number[]
-  /** How many there are. */
+  /** Number of covering rules. */
   readonly count: number
 }
 
-/** One allow rule may be covered by 100,000 denies. */
+/** Limited because 100,000 denies may cover one allow rule. */
 export const maxNamed = 100
 
-/** By the index of the rule. Rules that are needed are not in it. No two rules of a policy have the same range. */
+/** By rule index; omits rules that are needed. No two rules of a policy have the same range. */
 export const findCovered = (rules: readonly Rule[]): Map<number, Coverage> => atOnce(findInSteps(rules))
 
-/** The same, giving way to others now and then. */
+/** Like `findCovered`, yielding to the event loop. */
 export const findCoveredInSlices = (rules: readonly Rule[]): Promise<Map<number, Coverage>> =>
   inSlices(findInSteps(rules))
 
@@ -46,15 +46,15 @@ function* findInSteps(rules: readonly Rule[]): Steps<Map<number, Coverage>> {
   return found
 }
 
-/** A rule whose range the sweep is inside of. */
+/** A rule whose range contains the current position of the sweep. */
 type Node = {
   readonly member: number
   readonly rule: number
   readonly isDeny: boolean
-  /** The widest deny and the widest allow that it is inside of, as indexes of rules. */
+  /** Rule indexes of the widest deny and the widest allow around it. */
   readonly outerDeny: number | undefined
   readonly outerAllow: number | undefined
-  /** What denies inside of it cover, and what rules of either action do. */
+  /** Coverage by denies inside it, and by rules of either action. */
   readonly byDenies: Tiling
   readonly byAny: Tiling
 }
@@ -99,14 +99,14 @@ function coverageOf({ member, isDeny, outerDeny, outerAllow, byDenies, byAny }: 
 
 type Cover = Omit<Coverage, 'kind'>
 
-/** Whether ranges inside of another, which come in order, leave no gap in it. */
+/** Checks whether ascending ranges inside another leave no gap. */
 class Tiling {
   #by: number[] = []
   #count = 0
   #last: number | undefined
   #hasGap = false
 
-  /** `cover` is undefined when not all of the inner range is covered. */
+  /** `cover` is undefined if the inner range is not fully covered. */
   add({ width, firsts, lasts }: Sweep, outer: number, inner: number, cover: Cover | undefined): void {
     if (this.#hasGap) return
     const next = new Uint32Array(width)
@@ -131,6 +131,6 @@ class Tiling {
   }
 }
 
-/** For two ranges in order: they are nested or disjoint. */
+/** The ranges are in order, so they are nested or disjoint. */
 const contains = ({ width, firsts, lasts }: Sweep, outer: number, inner: number): boolean =>
   compareWords(lasts, outer, firsts, inner, width) >= 0

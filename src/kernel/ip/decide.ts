@@ -1,15 +1,15 @@
 import type { Address } from './address.ts'
 import { type CompiledPolicy, lookup } from './ranges.ts'
 
-/** What one restriction or module may attach. */
+/** Limit per restriction or module. */
 export const maxAttachedPolicies = 100
 
-/** `policy` and `rule` are indexes; both are absent when no rule matched or there was no address to match. */
+/** `policy` and `rule` are indexes; both are absent if no rule matched or the address is undefined. */
 export type Decision = { readonly allowed: boolean; readonly policy?: number; readonly rule?: number }
 
 /**
- * All policies count as one set of rules: any deny, in whichever policy, wins over every allow, and what nothing
- * allows is denied. So is an address that could not be parsed, which the caller passes as undefined.
+ * Treats all policies as one set of rules: a deny in any policy beats every allow, and an address that nothing allows
+ * is denied. An undefined address, which could not be parsed, is denied too.
  */
 export function decide(policies: readonly CompiledPolicy[], address: Address | undefined): Decision {
   if (address === undefined) return { allowed: false }

@@ -2,35 +2,35 @@ import { type Address, formatAddress, type IPv6Address, parseAddress } from './a
 import { parseCidr } from './cidr.ts'
 import { type CompiledPolicy, compilePolicy, lookup } from './ranges.ts'
 
-/** Where this machine itself listens, on any address. */
+/** Ports on which this machine listens, on any address. */
 export type OwnPorts = readonly { readonly first: number; readonly last: number }[]
 
-/** A machine that runs a part of the installation, and the ports at which it does so. */
+/** A machine of the installation, and its service ports. */
 export type Service = { readonly address: string; readonly ports: readonly number[] }
 
 type Options = {
   deny: CompiledPolicy
   allow: CompiledPolicy
   ownPorts: OwnPorts
-  /** The addresses of this machine now. */
+  /** Current addresses of this machine. */
   ownAddresses: () => string[]
-  /** The machines of the control plane now. */
+  /** Current machines of the control plane. */
   services?: () => readonly Service[]
   /** Whether private networks are denied by default too. */
   deniesPrivate: boolean
-  /** What this machine and its operator are called in faults: 'edge node', 'the operator of the edge'. */
+  /** Names of this machine and its operator in faults: 'edge node', 'the operator of the edge'. */
   words: { self: string; operator: string }
 }
 
-/** Completes the sentence 'the address …'. Told to tenants, so that it names no address that they did not write. */
+/** Completes the sentence 'the address …'. Shown to tenants, so it names only addresses that they entered. */
 type Fault = string
 
 /**
- * Which addresses a tenant may have dialed for it, asked of every address that is about to be dialed: the address checked
- * is the one dialed, so that a name cannot mean another address a moment later.
+ * Which addresses tenants may have us dial. Checked on the resolved address that is then dialed, so that a name cannot
+ * resolve differently in between.
  *
- * In this order: the machine's own listeners and the ports of the control plane's services never; what the operator denies;
- * what the operator allows; what is denied by default; everything else is allowed.
+ * In order: the machine's own listeners and the control plane's service ports are never allowed; then the operator's
+ * denials; the operator's allowances; the default denials; all else is allowed.
  */
 export function createDialPolicy(options: Options) {
   const { deny, allow, ownPorts, ownAddresses, services = () => [], deniesPrivate, words } = options
@@ -38,7 +38,10 @@ export function createDialPolicy(options: Options) {
   let servicePorts = new Map<string, readonly number[]>()
   let refreshed = ''
   const isHere = (text: string) => own.has(text) || isThisMachine(parseAddress(text))
-  /** A process without a free descriptor cannot ask the system, and keeps what it knows. At the start it has to be told. */
+  /**
+   * Without a free file descriptor the system cannot be asked, so the last known addresses stay. At the start a failure
+   * is fatal.
+   */
   const readOwn = (): Set<string> => {
     try {
       return new Set(ownAddresses().map(canonical).sort())
@@ -59,7 +62,7 @@ export function createDialPolicy(options: Options) {
 
   function isServicePort(address: string, port: number): boolean {
     if (servicePorts.get(address)?.includes(port)) return true
-    // A service that listens here may listen at every address of this machine.
+    // A service that runs on this machine may listen on all of its addresses.
     return isHere(address) && servicePorts.entries().some(([at, ports]) => isHere(at) && ports.includes(port))
   }
 
@@ -79,7 +82,7 @@ export function createDialPolicy(options: Options) {
   }
 
   return {
-    /** Undefined when it may be dialed. */
+    /** Undefined if the address may be dialed. */
     fault(text: string, port: number): Fault | undefined {
       const address = parseAddress(text)
       if (!address) return 'is not an address'
@@ -89,7 +92,10 @@ export function createDialPolicy(options: Options) {
       }
       return undefined
     },
-    /** Looks at the addresses of the machine and of the control plane again. True when they have changed, and every upstream has to be asked again. */
+    /**
+     * Re-reads the addresses of this machine and of the control plane. True if they changed; every upstream must then
+     * be checked again.
+     */
     refresh,
   }
 }
@@ -103,7 +109,7 @@ function networkOf(text: string) {
 }
 const compiled = (texts: readonly string[]) => compilePolicy(networks(texts).map((cidr) => ({ cidr, action: 'allow' })))
 
-/** Linux takes a connection to an unspecified address, and to all of 127.0.0.0/8, for one to itself. */
+/** Linux routes connections to an unspecified address or 127.0.0.0/8 to itself. */
 const thisMachine = compiled(['127.0.0.0/8', '0.0.0.0/8', '::1/128', '::/128'])
 
 const defaults = [
@@ -113,20 +119,19 @@ const defaults = [
   { reason: 'is a multicast address', ranges: ['224.0.0.0/4', 'ff00::/8'] },
   { reason: 'is a reserved or broadcast address', ranges: ['240.0.0.0/4'] },
   {
-    // Those of AWS, Google Cloud, Alibaba Cloud and Azure that are not link-local anyway.
+    // Metadata services of AWS, Google Cloud, Alibaba Cloud and Azure that are not link-local.
     reason: 'is a metadata service',
     ranges: ['fd00:ec2::254/128', 'fd20:ce::254/128', '100.100.100.200/32', '168.63.129.16/32'],
   },
 ].flatMap(({ reason, ranges }) => networks(ranges).map((cidr) => ({ reason, cidr })))
 const deniedByDefault = compilePolicy(defaults.map(({ cidr }) => ({ cidr, action: 'deny' })))
 
-/** Those of RFC 1918, 4193 and 6598, and those set aside for protocols, benchmarks and documentation. */
+/** RFC 1918, 4193 and 6598, and ranges reserved for protocols, benchmarks and documentation. */
 const privateNetworks = compiled([
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '192.0.0.0/24', '198.18.0.0/15'],
   ...['192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', 'fc00::/7', 'fec0::/10', '2001:db8::/32'],
 ])
 
-/** Linux takes all of these for itself. */
 export const isThisMachine = (address: Address | undefined): boolean =>
   address !== undefined && lookup(thisMachine, address) !== undefined
 
@@ -136,15 +141,15 @@ const canonical = (text: string): string => {
 }
 
 /**
- * The IPv4 addresses that translators and tunnels would dial for an IPv6 address: NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo
- * (RFC 4380) and IPv4-compatible ones. Mapped addresses are IPv4 already.
+ * IPv4 addresses that translators and tunnels would dial for an IPv6 address: NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo
+ * (RFC 4380) and IPv4-compatible ones. Mapped addresses are already IPv4.
  */
 function embedded(address: Address): Address[] {
   if (address.family === 4) return []
   const { w0, w1, w2, w3 }: IPv6Address = address
   const v4 = (value: number): Address => ({ family: 4, value: value >>> 0 })
   if (w0 === 0x0064ff9b && w1 === 0 && w2 === 0) return [v4(w3)]
-  // The prefix for local use leaves open where in it the address stands.
+  // The local-use prefix does not fix the position of the IPv4 address.
   if (w0 === 0x0064ff9b && w1 >>> 16 === 1)
     return [v4(w3), v4((w1 << 16) | ((w2 >>> 8) & 0xffff)), v4((w2 << 8) | (w3 >>> 24))]
   if (w0 >>> 16 === 0x2002) return [v4((w0 << 16) | (w1 >>> 16))]

@@ -4,32 +4,32 @@ import { addressAfter, atOnce, compareWords, inOrder, inSlices, type Steps, step
 
 export type Action = 'allow' | 'deny'
 export type Rule = { readonly cidr: Cidr; readonly action: Action }
-/** `expiresAt` in milliseconds; missing: never. */
+/** `expiresAt` in milliseconds; absent: never. */
 export type DatedRule = Rule & { readonly expiresAt?: number }
 /** `ruleIds`: 16 bytes each, in the order of the rules. */
 export type DatedRules = { readonly rules: readonly DatedRule[]; readonly ruleIds: Buffer }
 export type Match = { readonly action: Action; readonly rule: number }
 
 /**
- * All addresses of one family, cut into ranges: each reaches from its start to just before the next one's, and the
- * addresses before the first start match no rule. Ends are not kept, so that ranges cannot overlap in any table.
+ * The address space of one family, divided into ranges: each extends from its start to the next start, and addresses
+ * before the first start match no rule. Ends are not stored, so ranges cannot overlap.
  */
 export type RangeTable = {
   /** Strictly ascending. One 32-bit word for each IPv4 start, four (most significant first) for each IPv6 start. */
   readonly starts: Uint32Array
-  /** For each range: 0 where no rule matches, n where rule n - 1 allows, -n where rule n - 1 denies. */
+  /** Per range: 0 if no rule matches, n if rule n - 1 allows, -n if rule n - 1 denies. */
   readonly verdicts: Int32Array
 }
 
 export type CompiledPolicy = { readonly v4: RangeTable; readonly v6: RangeTable }
 
 /**
- * Within a policy any matching deny wins over any allow. The rule named is the most specific match of the winning
- * action; of rules with the same range, the first.
+ * Within a policy, any matching deny beats every allow. The deciding rule is the most specific match of the winning
+ * action; the first of equal ranges.
  */
 export const compilePolicy = (rules: readonly Rule[]): CompiledPolicy => atOnce(compileInSteps(rules))
 
-/** The same, giving way to others now and then: 100,000 rules in one go keep a process busy for a tenth of a second. */
+/** Like `compilePolicy`, yielding to the event loop: 100,000 rules block a process for a tenth of a second. */
 export const compilePolicyInSlices = (rules: readonly Rule[]): Promise<CompiledPolicy> =>
   inSlices(compileInSteps(rules))
 
@@ -75,8 +75,8 @@ function verdictOnIPv6({ starts, verdicts }: RangeTable, { w0, w1, w2, w3 }: IPv
 }
 
 /**
- * Two CIDR ranges are nested or disjoint. So one sweep in order of first address, wider before narrower, needs only a
- * stack of the ranges it is inside of: the verdict changes where a range starts, and just after one ends.
+ * CIDR ranges are nested or disjoint. So one sweep by first address, wider ranges first, needs only a stack of the open
+ * ranges: the verdict changes where a range starts and after it ends.
  */
 function* compileFamily(rules: readonly Rule[], family: 4 | 6): Steps<RangeTable> {
   const { width, members, firsts, lasts, order } = yield* inOrder(rules, family)
@@ -100,14 +100,16 @@ function* compileFamily(rules: readonly Rule[], family: 4 | 6): Steps<RangeTable
   return table.finish()
 }
 
-/** The verdict inside a rule's range; `outer` is that of the ranges around it and of earlier rules with the same range. */
+/**
+ * The verdict inside a rule's range. `outer`: verdict of the ranges around it and of earlier rules with the same range.
+ */
 function winner(rules: readonly Rule[], outer: number, index: number): number {
   const { action, cidr } = ruleAt(rules, index)
   const own = action === 'allow' ? index + 1 : -(index + 1)
   if (outer === 0) return own
   const outerAction: Action = outer > 0 ? 'allow' : 'deny'
   if (action !== outerAction) return action === 'deny' ? own : outer
-  // Ranges that are nested and equally long are the same, and the first rule keeps it.
+  // Nested ranges of equal length are identical; the first rule decides.
   const isSameRange = ruleAt(rules, Math.abs(outer) - 1).cidr.prefixLength === cidr.prefixLength
   return isSameRange ? outer : own
 }
@@ -126,7 +128,7 @@ class RangeTableBuilder {
     this.#next = new Uint32Array(width)
   }
 
-  /** Calls come in ascending order; of several for one address the last one counts. */
+  /** Call it in ascending order. The last call for an address wins. */
   changeAt(words: Uint32Array, index: number, verdict: number): void {
     const width = this.#width
     if (this.#count > 0 && compareWords(this.#starts, this.#count - 1, words, index, width) === 0) this.#count--

@@ -7,9 +7,8 @@ type Rule = {
 }
 
 /**
- * A rule as a line of a rule set in text, with everything that JSON would say of it. What a comment cannot carry, such as
- * line breaks, goes percent-encoded. `metadata=` without a value says that there is none: a line without it would leave
- * what the rule has.
+ * A rule as one line of text with all its JSON fields. Characters that a comment cannot contain, such as line breaks,
+ * are percent-encoded. `metadata=` without a value clears the metadata; omitting it would keep the rule's current one.
  */
 export function toRuleLine({ action, cidr, description, metadata, expires_at }: Rule): string {
   const words = [action, cidr]

@@ -2,12 +2,12 @@ import { type Address, parseAddress } from './address.ts'
 import { type CompiledPolicy, lookup } from './ranges.ts'
 
 /**
- * The source address of a request: that of the connection, unless that is one of the operator's proxies (an `allow` in
- * `trusted`). Each proxy appends the address it was called from to X-Forwarded-For, so the list is believed from the
- * right, and only as far as proxies vouch for it; what a client wrote itself stands further left, and is not reached.
+ * The source address of a request: the peer, unless it is a trusted proxy (an `allow` in `trusted`). Each proxy appends
+ * its client's address to X-Forwarded-For, so the list is read from the right for as long as the entries are trusted
+ * proxies. Entries that the client wrote itself are further left and never reached.
  *
- * Undefined, which is denied, when an entry on that way is not an address: the entries around it say nothing about
- * who the client is.
+ * Undefined, which is denied, if an entry on the way is not an address: the entries around it do not identify the
+ * client.
  */
 export function sourceAddress(
   peer: string | undefined,
@@ -22,7 +22,7 @@ export function sourceAddress(
   return source
 }
 
-/** Several header lines are one list (RFC 9110, 5.3). */
+/** Multiple header lines form one list (RFC 9110, 5.3). */
 function forwardedEntries(forwardedFor: readonly string[] | string | undefined): string[] {
   if (forwardedFor === undefined) return []
   const lines = typeof forwardedFor === 'string' ? [forwardedFor] : forwardedFor
@@ -30,8 +30,8 @@ function forwardedEntries(forwardedFor: readonly string[] | string | undefined):
 }
 
 /**
- * For the peer only. There the zone of a link-local address (fe80::1%eth0) is the kernel's own note of the interface;
- * in a header it would be the client's text, and is refused like any other garbage.
+ * For the peer only: there, the zone of a link-local address (fe80::1%eth0) is the interface from the kernel. In a
+ * header it would be the client's text and is rejected.
  */
 function withoutZone(peer: string): string {
   const percent = peer.indexOf('%')
@@ -39,8 +39,8 @@ function withoutZone(peer: string): string {
 }
 
 /**
- * Space and tab are all that HTTP lets stand around a list entry; trim() would take more. Not a regular expression:
- * /[ \t]+$/ takes quadratic time on an entry with a long run of spaces inside.
+ * HTTP allows only space and tab around a list entry; trim() removes more. Not a regular expression: /[ \t]+$/ takes
+ * quadratic time on long runs of inner spaces.
  */
 function withoutPadding(entry: string): string {
   const isPadding = (at: number) => entry[at] === ' ' || entry[at] === '\t'

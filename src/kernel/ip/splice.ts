@@ -2,25 +2,25 @@ import { type Cidr, containsCidr, maskOfWord } from './cidr.ts'
 import type { CompiledPolicy, RangeTable } from './ranges.ts'
 import { addressAfter, compareWords, wordOf } from './sweep.ts'
 
-/** What a table of ranges needs to become that of a changed policy without the rest being compiled again. */
+/** Updates a table of ranges for a changed policy without recompiling the rest. */
 export type Replacement = {
-  /** Outside of these, nothing has changed. Nested ones must have been taken out; `outermost` does. */
+  /** Nothing has changed outside these. They must not be nested; see `outermost`. */
   readonly regions: readonly Cidr[]
-  /** Compiled from the rules that now match an address in one of the regions, with numbers of its own. */
+  /** Compiled from the rules that overlap the regions, with its own numbering. */
   readonly part: CompiledPolicy
-  /** The verdict of the whole that stands for one of the part. */
+  /** Translates a verdict of the part into one of the whole. */
   readonly adopt: (verdict: number) => number
-  /** Whether two verdicts of the whole say the same by the same rule. */
+  /** Whether two verdicts of the whole name the same rule and action. */
   readonly isSame: (a: number, b: number) => boolean
 }
 
-/** The same ranges as compiling all rules gives, though rules may have other numbers, and one rule several. */
+/** Produces the same ranges as compiling all rules. Rule numbers may differ, and one rule may have several. */
 export const splicePolicy = (before: CompiledPolicy, replacement: Replacement): CompiledPolicy => ({
   v4: spliceTable(before.v4, replacement, 4),
   v6: spliceTable(before.v6, replacement, 6),
 })
 
-/** Without those that are inside of another, in the order of their addresses. */
+/** Removes ranges inside others and sorts the rest by address. */
 export function outermost(cidrs: readonly Cidr[]): Cidr[] {
   const inOrder = cidrs.toSorted((a, b) => compareNetworks(a, b) || a.prefixLength - b.prefixLength)
   const found: Cidr[] = []
@@ -64,7 +64,7 @@ function spliceTable(before: RangeTable, { regions, part, adopt, isSame }: Repla
   return out.finish()
 }
 
-/** The first and the last address of a range, and the one behind it unless the family ends there. */
+/** The first and last address of a range, and the address after it unless it is the family's last. */
 export function boundsOf({ network, prefixLength }: Cidr): {
   first: Uint32Array
   last: Uint32Array
@@ -77,7 +77,7 @@ export function boundsOf({ network, prefixLength }: Cidr): {
   return { first, last, next: addressAfter(last, 0, next) ? next : undefined }
 }
 
-/** How many ranges start below an address. */
+/** Number of ranges that start below the address. */
 export function startsBelow({ starts, verdicts }: RangeTable, address: Uint32Array, width: number): number {
   let [low, high] = [0, verdicts.length]
   while (low < high) {
@@ -88,7 +88,7 @@ export function startsBelow({ starts, verdicts }: RangeTable, address: Uint32Arr
   return low
 }
 
-/** How many ranges start at an address or below it. */
+/** Number of ranges that start at or below the address. */
 export function startsUpTo(table: RangeTable, address: Uint32Array, width: number): number {
   const below = startsBelow(table, address, width)
   const isThere = below < table.verdicts.length && compareWords(table.starts, below, address, 0, width) === 0
@@ -109,7 +109,7 @@ class SplicedTable {
     this.#verdicts = new Int32Array(capacity)
   }
 
-  /** These ranges as they are: the first of them differs from the one before it there, and so it does here. */
+  /** Copies ranges unchanged: each verdict already differs from the one before it. */
   copy({ starts, verdicts }: RangeTable, from: number, to: number): void {
     if (to <= from) return
     this.#starts.set(starts.subarray(from * this.#width, to * this.#width), this.#count * this.#width)
@@ -117,7 +117,7 @@ class SplicedTable {
     this.#count += to - from
   }
 
-  /** Calls come in ascending order; of two for one address the second counts. */
+  /** Call it in ascending order. The second call for an address wins. */
   changeAt(words: Uint32Array, index: number, verdict: number): void {
     const width = this.#width
     if (this.#count > 0 && compareWords(this.#starts, this.#count - 1, words, index, width) === 0) this.#count--

@@ -2,9 +2,9 @@ import { yieldToEventLoop } from '../flow/yield_to_event_loop.ts'
 import type { Address } from './address.ts'
 import { type Cidr, maskOfWord } from './cidr.ts'
 
-/** How much is done between two steps: some milliseconds. */
+/** Items per step, a few milliseconds of work. */
 export const stepSize = 4_096
-/** Work that can be done in one go, or with pauses in which others get their turn. */
+/** Work that runs at once, or in steps that yield to other work. */
 export type Steps<Result> = Generator<void, Result, void>
 
 export function atOnce<Result>(steps: Steps<Result>): Result {
@@ -22,21 +22,21 @@ export async function inSlices<Result>(steps: Steps<Result>): Promise<Result> {
   }
 }
 
-/** The ranges of one family as numbers. What is not `order` is indexed by member. */
+/** Ranges of one family as numbers. All arrays except `order` are indexed by member. */
 export type Sweep = {
-  /** Words of an address. */
+  /** Words per address. */
   readonly width: number
-  /** The index of the member's rule. */
+  /** Rule index of each member. */
   readonly members: Uint32Array
   /** First and last addresses, `width` words each, most significant first. */
   readonly firsts: Uint32Array
   readonly lasts: Uint32Array
   readonly prefixLengths: Uint8Array
-  /** Members by first address, wider before narrower, and in the order of their rules where the range is the same. */
+  /** Members by first address, wider ranges first, and equal ranges in rule order. */
   readonly order: Uint32Array
 }
 
-/** What a sweep over the ranges of one family needs: each range comes after those that it is inside of. */
+/** Prepares a sweep over the ranges of one family: each range follows those that contain it. */
 export function* inOrder(rules: readonly { readonly cidr: Cidr }[], family: 4 | 6): Steps<Sweep> {
   const width = family === 4 ? 1 : 4
   const members = Uint32Array.from(rules.keys().filter((index) => rules[index]?.cidr.network.family === family))
@@ -61,10 +61,10 @@ export function* inOrder(rules: readonly { readonly cidr: Cidr }[], family: 4 | 
   return { width, members, firsts, lasts, prefixLengths, order }
 }
 
-/** The numbers below `count` in order: runs that are sorted at once, and then merged, two and two. */
+/** Sorts the numbers below `count` in runs, then merges the runs pairwise. */
 function* sorted(count: number, compare: (a: number, b: number) => number): Steps<Uint32Array> {
   let order = Uint32Array.from({ length: count }, (_, index) => index)
-  // Sorting is most of the work, and the database gives them in this order.
+  // Sorting is most of the work, and the database already delivers this order.
   if (order.every((member) => member === 0 || compare(member - 1, member) < 0)) return order
   for (let start = 0; start < count; start += stepSize) {
     order.subarray(start, start + stepSize).sort(compare)
@@ -93,7 +93,10 @@ export function compareWords(a: Uint32Array, aIndex: number, b: Uint32Array, bIn
   return 0
 }
 
-/** Writes the address after the one at `index` into `next`. False, and zero, when there is none: it was the family's last. */
+/**
+ * Writes the address after the one at `index` to `next`. Returns false, with `next` zero, if it was the last address of
+ * the family.
+ */
 export function addressAfter(words: Uint32Array, index: number, next: Uint32Array): boolean {
   let at = next.length - 1
   for (let word = 0; word <= at; word++) next[word] = words[index * next.length + word] as number
