@@ -36,7 +36,7 @@ import { trafficStatisticsRoutes } from './traffic_statistics/routes.ts'
 import { userInvitationRoutes } from './user_invitations/routes.ts'
 import { webhookDestinationRoutes } from './webhook_destinations/routes.ts'
 
-/** Every operation of the API. The server, openapi.json and the coverage tests read this list and nothing else. */
+/** All operations of the API, and the only list that the server, openapi.json and the coverage tests read. */
 export const routes: readonly Route[] = [
   ...apiKeyRoutes,
   ...userRoutes,

@@ -30,7 +30,7 @@ const accessTests: Resource<{ id: 'act' }, AccessTestRow, typeof AccessTest> = {
 type Target = AccessTest['target']
 type Sent = { readonly address?: string; readonly target?: Target }
 
-/** Which fields each type of target has, and no others. */
+/** Fields allowed for each type of target. */
 const fieldsOf = { api: [], dashboard: [], edge: ['edge_id'], route: ['route_id', 'path'] } as const
 
 function check({ address, target }: Sent): void {
@@ -51,7 +51,7 @@ const canonical = (address: string): string => {
   return formatAddress(parsed)
 }
 
-/** As it is kept. The foreign key holds the target once the test is there. */
+/** Resolves references to the stored form. Once the test exists, a foreign key protects its target. */
 async function storedTarget(tx: Db, caller: Caller, { type, edge_id, route_id, path }: Target) {
   const has = async (id: Id, kind: string) => (await findTarget(tx, caller, id))?.kind === kind
   if (edge_id && !(await has(edge_id, 'tcp')))

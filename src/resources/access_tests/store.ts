@@ -30,7 +30,7 @@ export const findAccessTest = (db: Db, { accountId }: Account, id: Id<'act'>, lo
 
 export function listAccessTests(db: Db, { accountId }: Account, query: AccessTestQuery) {
   const { type, edge_id, route_id, address, expect } = query
-  // What is no address is that of no test.
+  // Text that is not an address matches no test.
   const parsed = address === undefined ? undefined : parseAddress(address)
   return many<AccessTestRow>(
     db,

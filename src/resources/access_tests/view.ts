@@ -15,7 +15,7 @@ const notLookedUp = {
   reason: 'the database did not answer, so it is not known',
 } as const
 
-/** Without its result, which `resultsOf` adds. */
+/** Leaves the result empty; `resultsOf` adds it. */
 export function toAccessTest(row: AccessTestRow, uri: (path: string) => string): AccessTest {
   const id = toId('act', row.id)
   return {
@@ -30,10 +30,10 @@ export function toAccessTest(row: AccessTestRow, uri: (path: string) => string):
   }
 }
 
-/** What only a change alters. */
+/** Fields that only a change alters. */
 export const stableTestFields = ({ result: _, outcome: __, reason: ___, ...fields }: AccessTest): object => fields
 
-/** The results of a whole page, as of one moment. */
+/** Results for a whole page, from one snapshot. */
 export async function resultsOf(
   { db, caller, clock, noteStatusUnread }: StatusRequest,
   shown: readonly AccessTest[],

@@ -13,7 +13,7 @@ export type AlertRow = {
   id: Uuid
   rule_id: Uuid
   kind: Condition
-  /** Empty: the account. */
+  /** Empty: the account itself. */
   resource_id: string
   state: AlertState
   reason: string
@@ -52,7 +52,7 @@ export const openAlerts = (db: Db, accountId: Uuid) =>
     sql`select ${columns} from alerts a where a.account_id = ${accountId} and a.state <> 'resolved' order by a.id`,
   )
 
-/** How many firing alerts the account was told of within the last hour. */
+/** Alert notifications to the account within the last hour. */
 export const countNotified = async (db: Db, accountId: Uuid): Promise<number> =>
   (
     await one<{ count: number }>(
@@ -85,7 +85,7 @@ export async function writeAlerts(
   )
 }
 
-/** What is kept of alerts that are over. */
+/** Retention of resolved alerts. */
 export const historyOf = { count: 1_000, days: 90 }
 
 export const forgetBeyondCount = (tx: Db, accountId: Uuid): Promise<void> =>
@@ -100,7 +100,6 @@ export const forgetBeyondCount = (tx: Db, accountId: Uuid): Promise<void> =>
 export const forgetResolvedBefore = (db: Db, moment: number): Promise<number> =>
   deleteInBatches(db, sql`alerts`, sql`state = 'resolved' and resolved_at < ${rfc3339(moment)}`)
 
-/** For metrics. */
 export const countFiring = async (db: Db): Promise<{ firing: number; overdueSeconds: number }> =>
   one(
     db,

@@ -51,7 +51,7 @@ const alerts: Resource<{ id: 'alt' }, AlertRow, typeof Alert> = {
 
 type Sent = Partial<RuleFields>
 
-/** What is sent must fit the kind, which never changes. */
+/** Checks the fields against the kind, which never changes. */
 async function checked(tx: Db, caller: Caller, kind: Condition, sent: Sent): Promise<void> {
   const { resource_id, percent, window_minutes } = sent
   if (kind !== 'errors') {

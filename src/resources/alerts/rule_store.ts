@@ -23,7 +23,7 @@ export type RuleRow = RuleFields & {
   kind: Condition
   created_at: string
   evaluated_at: string | null
-  /** How long ago that was. */
+  /** Milliseconds since then. */
   age_ms: number | null
   firing: number
   unclear: number
@@ -34,7 +34,7 @@ const columns = sql`
       r.silenced_until, r.created_at, r.evaluated_at, r.firing, r.unclear,
       (extract(epoch from statement_timestamp() - r.evaluated_at) * 1000)::float8 as age_ms`
 
-/** Evaluated at once: what has changed may be what it waits for. */
+/** Schedules an evaluation now: the change may affect a pending condition. */
 const wake = (tx: Db, accountId: Uuid): Promise<void> =>
   later(
     tx,
@@ -78,7 +78,7 @@ export const listRules = (db: Db, { accountId }: Account, query: PageQuery & { b
     order by r.id desc limit ${rowsToFetch(query)}`,
   )
 
-/** What was found under the former settings says nothing about the new ones. */
+/** Clears findings, which belong to the former settings. */
 export async function updateRule(tx: Db, { accountId }: Account, id: Uuid, rule: RuleFields): Promise<RuleRow> {
   const row = await one<RuleRow>(
     tx,
@@ -99,7 +99,7 @@ export async function deleteRule(tx: Db, { accountId }: Account, id: Uuid): Prom
   await wake(tx, accountId)
 }
 
-/** Whether the account has what a rule names. */
+/** Whether the resource that a rule names exists in the account. */
 export async function hasWatched(db: Db, { accountId }: Account, id: WatchedId): Promise<boolean> {
   const [prefix = ''] = id.split('_')
   const isBackend = backendPrefixes.some((each) => each === prefix)
@@ -124,7 +124,9 @@ export const enabledRules = (db: Db, accountId: Uuid) =>
 
 export type Found = { id: Uuid; firing: number; unclear: number }
 
-/** A rule that is just being changed is left out: nothing is known under its new settings, and its change sets a turn due. */
+/**
+ * Skips rules that are being changed: the findings belong to their old settings, and the change schedules a new turn.
+ */
 export const writeFound = (tx: Db, accountId: Uuid, found: readonly Found[]): Promise<void> =>
   run(
     tx,
@@ -142,7 +144,7 @@ export const writeFound = (tx: Db, accountId: Uuid, found: readonly Found[]): Pr
 const leaseSeconds = 60
 export type Turn = { accountId: Uuid; holder: Uuid }
 
-/** The account whose turn has been due for longest, for one process alone. `overdueMs`: and only if it is that late. */
+/** Leases the account whose turn is most overdue to one process. `overdueMs`: only if it is at least this late. */
 export async function takeTurn(db: Db, holder: Uuid, overdueMs: number): Promise<Turn | undefined> {
   const row = await maybeOne<{ account_id: Uuid }>(
     db,
@@ -159,8 +161,8 @@ export async function takeTurn(db: Db, holder: Uuid, overdueMs: number): Promise
 }
 
 /**
- * In the transaction that writes what was found. False: another process has the turn, and nothing may be written. The lock
- * keeps others from taking the turn and lets a change of a rule set it due: the two would wait for each other.
+ * Call it in the transaction that writes the findings. False: another process has the turn, so nothing may be written.
+ * The lock keeps others from taking the turn, yet lets a rule change reschedule it; otherwise the two could deadlock.
  */
 export const holdTurn = async (tx: Db, { accountId, holder }: Turn): Promise<boolean> =>
   (await maybeOne(
@@ -170,7 +172,7 @@ export const holdTurn = async (tx: Db, { accountId, holder }: Turn): Promise<boo
     where account_id = ${accountId} and leased_by = ${holder} and leased_until > now() for key share`,
   )) !== undefined
 
-/** Due at once if a rule was changed in the meantime. An account without rules and open alerts has one turn a day. */
+/** Due immediately if a rule changed meanwhile. An account without rules and open alerts gets one turn a day. */
 export const endTurn = (db: Db, { accountId, holder }: Turn, nextMs: number): Promise<void> =>
   run(
     db,

@@ -18,7 +18,7 @@ import {
 } from '../../http/wire.ts'
 import type { Id as IdText } from '../../kernel/ids.ts'
 
-/** What rules can be about, and which one thing of it: the prefixes of its ids. */
+/** Conditions of rules, and the id prefixes of the one resource that a rule may name. */
 export const conditions = {
   backend_down: ['bkdst', 'bkdwd', 'bkdfo', 'bkdhr'],
   node_behind: [],

@@ -4,7 +4,7 @@ import type { AlertRow } from './alert_store.ts'
 import type { RuleRow } from './rule_store.ts'
 import type { Alert, AlertRule } from './schema.ts'
 
-/** A rule that nothing evaluates any more must not look fine. */
+/** A rule that is no longer evaluated must not look healthy. */
 const staleAfterMs = 2 * 60_000
 
 export function toAlertRule(row: RuleRow, uri: (path: string) => string): AlertRule {
@@ -32,7 +32,7 @@ function stateOf({ enabled, firing, unclear, age_ms }: RuleRow): AlertRule['stat
   return unclear > 0 || age_ms === null || age_ms > staleAfterMs ? 'unknown' : 'fine'
 }
 
-/** What only a change alters. */
+/** Fields that only a change alters. */
 export const stableRuleFields = ({ state: _, evaluated_at: __, ...fields }: AlertRule) => fields
 
 export function toAlert(row: AlertRow, uri: (path: string) => string): Alert {

@@ -7,11 +7,13 @@ import { type BackendKind, type BackendPrefix, backendKinds } from '../../kernel
 import { toUuid, type Uuid } from '../../kernel/ids.ts'
 import type { WatchedId } from './schema.ts'
 
-// What the conditions of rules are about and the health of things does not say.
+// Inputs of alert conditions that are not part of resource health.
 
 type Account = Pick<Caller, 'accountId'>
 
-/** Backends that an edge or a route sends traffic to, by themselves or in a group. `only`: this one, if it is. */
+/**
+ * Backends that receive traffic from an edge or a route, directly or in a group. `only`: limits the result to this one.
+ */
 export async function usedBackends(
   db: Db,
   { accountId }: Account,
@@ -33,7 +35,7 @@ export async function usedBackends(
   return rows.map(({ id, kind }) => ({ id, prefix: backendKinds[kind] }))
 }
 
-/** Requests of an edge, of a route or of the account, and how many of them failed. Clients that left are no failure. */
+/** Total and failed requests of an edge, a route or the account. Client disconnects are not failures. */
 export const countFailedAndAll = (
   db: Db,
   { accountId }: Account,
@@ -49,10 +51,10 @@ export const countFailedAndAll = (
       ${edge ? sql`and edge_id = ${toUuid(edge)}` : nothing} ${route ? sql`and route_id = ${toUuid(route)}` : nothing}`,
   )
 
-/** Counted up to this many. */
+/** Stops counting here. */
 const mostCounted = 1_000
 
-/** By the last outcome of each address, without a decision about it. */
+/** Counts by the last outcome of each address, without deciding again. */
 export const newlyRefusedSince = async (db: Db, { accountId }: Account, since: number): Promise<number> =>
   (
     await one<{ count: number }>(

@@ -1,6 +1,6 @@
 import { closest } from '../../kernel/closest.ts'
 
-/** The most likely intended scope: an operation, or all of a resource or of a verb. Undefined when none is near. */
+/** The most likely intended scope: an operation, all of a resource, or all of a verb. Undefined if none is similar. */
 export const closestScope = (wanted: string, operations: readonly string[]): string | undefined =>
   closest(
     wanted,

@@ -23,7 +23,7 @@ import { ApiKey, ApiKeyCreate, ApiKeyDeleteQuery, ApiKeyQuery, ApiKeyRotate, Api
 import { type ApiKeyRow, deleteApiKey, findApiKey, listApiKeys, rotateApiKey, updateApiKey } from './store.ts'
 import { stableApiKeyFields, toApiKey } from './view.ts'
 
-/** The token is there between the change and the response to it. */
+/** The token exists only between the change and its response. */
 type KeyWithToken = ApiKeyRow & { token?: string }
 
 const apiKeys: Resource<{ id: 'ak' }, KeyWithToken, typeof ApiKey> = {
@@ -89,7 +89,7 @@ export const apiKeyRoutes = [
     adminsOnly: "change another owner's key, or extend or clear expires_at",
     permit: mayUpdate,
     async apply(tx, { caller, params, body }, before) {
-      // A moment in the past is as good as any: it ends the key now, and leaves it in the list.
+      // A past expiry is allowed: it ends the key now and keeps it in the list.
       const expires_at = body.expires_at === undefined ? before.expires_at : canonicalExpiry(body.expires_at)
       const { scopes, allowedCidrs } = grantWith(body, grantOf(before))
       const after = { ...patchedAnnotations(before, body), expires_at, scopes, allowed_cidrs: allowedCidrs }

@@ -29,31 +29,31 @@ import { stableApiKeyFields, toApiKey } from './view.ts'
 
 const isOwn = (caller: Caller, key: ApiKeyRow) => ownerId(key.owner_kind, key.owner_id) === caller.ownerId
 
-/** Where a key is used shows where its owner is: others than admins see it of their own keys only. */
+/** The last address of a key reveals where its owner is. Only admins see it for keys of others. */
 export const visibleTo = <Row extends ApiKeyRow>(caller: Caller, key: Row): Row =>
   caller.role === 'admin' || isOwn(caller, key) ? key : { ...key, last_used_ip: null, previous_last_used_ip: null }
 
-/** Everyone changes their own keys, admins any. The row is locked by now. */
+/** Owners change their own keys, admins any. Requires the key's row to be locked. */
 export function mayChange(_tx: Db, caller: Caller, key: ApiKeyRow): void {
   if (caller.role !== 'admin' && !isOwn(caller, key)) throw forbidden("Only admins can change another owner's API key.")
-  // Two rotations at once with one token: the second would replace the token that the first has just returned.
+  // Two concurrent rotations with one token: the second would replace the token that the first has just returned.
   if (toId('ak', key.id) === caller.apiKeyId && key.rotated_at !== caller.apiKeyRotatedAt) throw tokenReplaced(caller)
 }
 
 const isLater = (moment: string | null, than: string | null): boolean =>
   than !== null && (moment === null || Date.parse(moment) > Date.parse(than))
 
-/** Only admins move the end of a key back: a leaked key must not extend itself. */
+/** Only admins extend a key: a leaked key must not extend itself. */
 export function mayUpdate(tx: Db, caller: Caller, key: ApiKeyRow, { expires_at, ...limits }: ApiKeyUpdate): void {
   mayChange(tx, caller, key)
   const isExtended = expires_at !== undefined && isLater(canonicalExpiry(expires_at), key.expires_at)
   if (isExtended && caller.role !== 'admin') throw forbidden('Only admins can extend or clear expires_at.')
-  // All that it has then: with wider scopes or a later end, its ranges have to be the caller's too.
+  // Checks the complete grant: a key with wider scopes or a later expiry must also be limited to the caller's ranges.
   if (isExtended || limits.scopes || limits.allowed_cidrs)
     refuseMore('api_keys.update', grantWith(limits, grantOf(key)), caller)
 }
 
-/** The same for a key that is created: a member's key that expires passes its end on to the keys that it creates. */
+/** For new keys: a member's expiring key passes its expiry on to the keys that it creates. */
 export function expiryOfNew(caller: Caller, wanted: string | null): string | null {
   if (caller.role === 'admin' || caller.apiKeyExpiresAt === null) return wanted
   if (wanted === null) return caller.apiKeyExpiresAt
@@ -64,7 +64,7 @@ export function expiryOfNew(caller: Caller, wanted: string | null): string | nul
   return wanted
 }
 
-/** The keys above one that the caller creates, and what the caller's own key may do now. */
+/** The ancestors of a key that the caller creates, and the current grant of the caller's key. */
 export async function lineageOfNew(tx: Db, caller: Caller): Promise<{ lineage: Uuid[]; parent: Grant }> {
   const held = await holdLineage(tx, caller, caller.apiKeyId)
   const lineage = held.map(({ id }) => id)
@@ -82,7 +82,7 @@ export async function lineageOfNew(tx: Db, caller: Caller): Promise<{ lineage: U
   return { lineage, parent: grantOf(parent) }
 }
 
-/** A key that the caller's own key creates, with no more rights than that has. */
+/** Creates a key below the caller's key, with at most its rights. */
 export async function createBelow(
   tx: Db,
   caller: Caller,
@@ -94,7 +94,7 @@ export async function createBelow(
     grant: grantWith(limits, parent),
     createdBy: caller.apiKeyId,
   })
-  // The caller's key is nearly always as it was when the request was let in.
+  // The caller's key rarely changes during the request, so try the single statement first.
   if (!excessOf(wanted(caller).grant, caller)) {
     const row = await insertApiKeyBelow(tx, caller, wanted(caller))
     if (row) return row
@@ -108,8 +108,8 @@ export async function createBelow(
 }
 
 /**
- * The same in one statement with its audit event, while the caller's key is as it was when the request was let in.
- * Resolves to undefined when it is not, or when anything else stands in the way.
+ * Creates the key and its audit event in one statement, provided that the caller's key has not changed since
+ * authentication. Resolves to undefined if it has, or if anything else prevents it.
  */
 export async function createBelowAtOnce(
   {
@@ -131,7 +131,7 @@ export async function createBelowAtOnce(
   )
 }
 
-/** What its row will be, but for `created_at`. */
+/** The row as it will be stored, except `created_at`. */
 const expectedRow = ({ id, ownerId: owner, grant, createdBy, ...key }: NewApiKey & { id: Uuid }): ApiKeyRow => ({
   id,
   owner_id: toUuid(owner),
@@ -157,13 +157,13 @@ export const grantOf = ({ scopes, allowed_cidrs }: Pick<ApiKeyRow, 'scopes' | 'a
   allowedCidrs: allowed_cidrs,
 })
 
-/** What a key has after a request: what was sent of it, and the rest from the key as it was, or from its parent. */
+/** The resulting grant: fields of the request, completed from the key itself or its parent. */
 export const grantWith = ({ scopes, allowed_cidrs }: Limits, rest: Grant): Grant => ({
   scopes: scopes ?? rest.scopes,
   allowedCidrs: allowed_cidrs ? [...new Set(allowed_cidrs.map(canonicalCidr))] : rest.allowedCidrs,
 })
 
-/** No key gives another more than it has itself: not by creating, changing or rotating it. */
+/** A key cannot grant more than it has, neither by creating nor by changing nor by rotating another. */
 export function refuseMore(operation: string, wanted: Grant, own: Grant): void {
   const excess = excessOf(wanted, own)
   if (!excess) return
@@ -175,13 +175,13 @@ export function refuseMore(operation: string, wanted: Grant, own: Grant): void {
   )
 }
 
-/** A rotation returns a token of the key, so the caller can then do everything that the key can. */
+/** A rotation returns the key's token, so the caller gains all rights of that key. */
 export function mayRotate(tx: Db, caller: Caller, key: ApiKeyRow): void {
   mayChange(tx, caller, key)
   refuseMore('api_keys.rotate', grantOf(key), caller)
 }
 
-/** Finds a scope without an operation, which is mistyped or of another version. */
+/** Rejects scopes that match no operation: typos, or scopes of another version. */
 export function checkScopes({ scopes = [] }: Limits, { operations }: InstallationSettings): void {
   for (const [index, scope] of scopes.entries()) {
     if (operations.some((operation) => matches(scope, operation))) continue
@@ -190,7 +190,7 @@ export function checkScopes({ scopes = [] }: Limits, { operations }: Installatio
   }
 }
 
-/** Deletes every key and every linked identity below a key that is locked, with an audit event for each. */
+/** Deletes all keys and linked identities below a locked key, with an audit event for each. */
 export async function revokeDescendants(
   tx: Db,
   request: Pick<Handling<object, object, void>, 'caller' | 'origin' | 'uri'>,

@@ -20,7 +20,7 @@ import {
 
 const ExpiresAt = Moment('When the key expires (RFC 3339). Null: never. Only admins can extend or clear it.')
 
-/** `note`: what happens when they are omitted. */
+/** `note`: the effect of omitting each. */
 const limits = (note: { scopes: string; allowed_cidrs: string }) => ({
   scopes: Type.Optional(
     Type.Array(OperationPattern, {

@@ -12,7 +12,7 @@ export type ApiKeyRow = {
   id: Uuid
   owner_id: Uuid
   owner_kind: 'user' | 'bot'
-  /** The key that created it, which may be deleted by now. */
+  /** The key that created it; it may have been deleted. */
   created_by_key_id: Uuid | null
   description: string | null
   metadata: string | null
@@ -31,8 +31,8 @@ export type ApiKeyRow = {
 type Account = Pick<Caller, 'accountId'>
 
 /**
- * Who may have the token of a key: its owner, those who have created or rotated it or a key above it, and the owners of those
- * keys.
+ * Principals who may know the token of a key: its owner, everyone who created or rotated it or a key above it, and the
+ * owners of those keys.
  */
 export const holdersOf = (accountId: Uuid, key: Id<'ak'> | SqlFragment): SqlFragment => sql`
   array(
@@ -54,7 +54,7 @@ export const holdersOfKeyOf = async (db: Db, { accountId, apiKeyId, ownerId }: C
 
 const columns = sql`k.id, k.owner_id, k.owner_kind, k.created_by_key_id, k.description, k.metadata, k.created_at,
       k.expires_at, k.scopes, k.allowed_cidrs, k.rotated_at`
-/** With what a key has apart from its own row. What is inserted or deleted has none of it. */
+/** Adds the data of other tables. Inserted and deleted rows have none. */
 const keys = sql`
     select ${columns}, u.last_used_at, host(u.last_used_ip) as last_used_ip, t.expires_at as previous_expires_at,
       t.last_used_at as previous_last_used_at, host(t.last_used_ip) as previous_last_used_ip
@@ -68,7 +68,7 @@ const noUsageColumns = sql`null as last_used_at, null as last_used_ip, null as p
 const descendantsOf = (accountId: Uuid, id: Id<'ak'>) => sql`
         select api_key_id from api_key_ancestors where account_id = ${accountId} and ancestor_id = ${toUuid(id)}`
 
-/** The most living keys above one key, and the most below it that one request deletes. */
+/** Limits of living keys above one key, and of keys below it that one request deletes. */
 export const maxAncestors = 100
 export const maxDescendants = 10_000
 
@@ -89,13 +89,13 @@ export type NewApiKey = {
   grant: Grant
   /** The key that creates it; null for a command on the server. */
   createdBy: Id<'ak'> | null
-  /** That a sign-in made it: for sessions to hang on, or for `gatehouse login`. */
+  /** Set if a sign-in created it: to attach sessions to, or for `gatehouse login`. */
   signIn?: 'provider' | 'command'
-  /** Who else could use it: those who linked the identity that it is for. */
+  /** Others who could use it: those who linked its identity. */
   issuers?: readonly Uuid[]
 }
 
-/** Locks the owner's row, so that a concurrent deletion of the owner waits, and then finds the new key too. */
+/** Locks the owner's row, so that a concurrent deletion of the owner waits and then finds the new key. */
 const activeOwner = (accountId: Uuid, ownerId: Id<'usr' | 'bot'>) => sql`
       select id, kind from principals
       where account_id = ${accountId} and id = ${toUuid(ownerId)} and active
@@ -112,7 +112,7 @@ const insertForOwner = (accountId: Uuid, key: NewApiKey, id = newUuid()) => sql`
     from owner
     returning ${columns}, ${noUsageColumns}`
 
-/** Resolves to undefined when the owner is not an active user or bot of the account. */
+/** Resolves to undefined if the owner is not an active user or bot of the account. */
 export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
   maybeOne<ApiKeyRow>(
     db,
@@ -121,9 +121,9 @@ export const insertApiKey = (db: Db, { accountId }: Account, key: NewApiKey) =>
 
 type Parent = Account & Grant & { apiKeyId: Id<'ak'> }
 
-/** With its lineage, for a key whose parent still has the rights that the caller was found with. */
+/** Inserts a key with its lineage, if its parent still has the rights seen at authentication. */
 const insertBelow = ({ accountId, apiKeyId, scopes, allowedCidrs }: Parent, key: NewApiKey, id?: Uuid) =>
-  // The owner is held after the lineage, in the order of the statements that this stands for.
+  // Locks the owner after the lineage, in the same order as the separate statements do.
   sql`
     with held as (${lineageOf(accountId, apiKeyId)}), owner as (${activeOwner(accountId, key.ownerId)}
         and (select count(*) from held) <= ${maxAncestors}
@@ -137,13 +137,13 @@ const insertBelow = ({ accountId, apiKeyId, scopes, allowedCidrs }: Parent, key:
     )`
 
 /**
- * The key and its lineage in one statement. Resolves to undefined when anything is not as expected; then `holdLineage`
- * tells what.
+ * Inserts the key and its lineage in one statement. Resolves to undefined if any condition fails; `holdLineage` then
+ * finds the reason.
  */
 export const insertApiKeyBelow = (tx: Db, parent: Parent, key: NewApiKey) =>
   maybeOne<ApiKeyRow>(tx, sql`${insertBelow(parent, key)} select * from made`)
 
-/** The same with the audit event, as a transaction of its own. */
+/** Also writes the audit event, in a transaction of its own. */
 export async function createApiKeyBelow(
   db: DbPool,
   parent: Parent,
@@ -199,8 +199,8 @@ export const updateApiKey = (
   )
 
 /**
- * Gives a key that the caller has locked another token. The one so far works on for the overlap; one that was replaced
- * before it ends here. Resolves to undefined when the key's own time is over.
+ * Replaces the token of a locked key. The old token works until the overlap ends; an even older one ends now. Resolves
+ * to undefined if the key has expired.
  */
 export const rotateApiKey = (
   db: Db,
@@ -234,7 +234,7 @@ export const deleteApiKey = (db: Db, { accountId }: Account, id: Id<'ak'>) =>
 export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr' | 'bot'>) =>
   many<ApiKeyRow>(
     db,
-    // Held in the order of their ids, in which their uses are written too.
+    // Locks in id order, like the writes of key uses.
     sql`
     with held as (
       select account_id, id from api_keys
@@ -248,9 +248,9 @@ export const deleteApiKeysOf = (db: Db, { accountId }: Account, ownerId: Id<'usr
   )
 
 /**
- * The living ancestors of a key that is to be created with `parentId`, the parent included, held until the transaction
- * ends. Without the parent when it was deleted a moment ago. In the order of their ids, which is that of revocations too.
- * `for share`: a request that narrows the parent waits, and then finds the new key too.
+ * Locks the living ancestors of a key about to be created with `parentId`, including the parent unless it was just
+ * deleted. In id order, like revocations. `for share`: a request that narrows the parent waits, and then finds the new
+ * key.
  */
 export const holdLineage = (tx: Db, { accountId }: Account, parentId: Id<'ak'>) =>
   many<Pick<ApiKeyRow, 'id' | 'scopes' | 'allowed_cidrs'>>(tx, lineageOf(accountId, parentId))
@@ -264,11 +264,11 @@ export const insertLineage = (tx: Db, { accountId }: Account, id: Uuid, ancestor
   )
 
 /**
- * Deletes all keys below one that the caller has locked, or as many as `maxDescendants` and one. None can be added
- * meanwhile: that would need a hold on the locked row. Resolves to the deleted ones.
+ * Deletes all keys below a locked one, at most `maxDescendants` + 1. None can be added meanwhile, because that requires
+ * a lock on the same row. Resolves to the deleted keys.
  *
- * In three statements, with the ids as values: PostgreSQL guesses that one key descends from another, and with ten
- * thousand the join of such guesses ran into the statement timeout.
+ * Three statements with ids as values: PostgreSQL estimates one descendant per key, and with ten thousand the join
+ * planned for that ran into the statement time-out.
  */
 export async function deleteDescendants(tx: Db, { accountId }: Account, id: Id<'ak'>): Promise<ApiKeyRow[]> {
   const below = await many<{ api_key_id: Uuid }>(
@@ -276,7 +276,7 @@ export async function deleteDescendants(tx: Db, { accountId }: Account, id: Id<'
     sql`${descendantsOf(accountId, id)} order by api_key_id limit ${maxDescendants + 1}`,
   )
   const ids = below.map(({ api_key_id }) => api_key_id)
-  // In the order in which others hold them; see holdLineage.
+  // The common lock order; see holdLineage.
   await later(tx, sql`select from api_keys where account_id = ${accountId} and id = any(${ids}) order by id for update`)
   return many<ApiKeyRow>(
     tx,

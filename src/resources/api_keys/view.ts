@@ -6,7 +6,7 @@ import { ownerId } from '../principals/view.ts'
 import type { ApiKey } from './schema.ts'
 import type { ApiKeyRow } from './store.ts'
 
-/** A key as everyone sees it: without its token, which only the responses to creation and rotation add. */
+/** Excludes the token, which only create and rotate return. */
 export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey {
   const id = toId('ak', row.id)
   return {
@@ -31,6 +31,6 @@ export function toApiKey(row: ApiKeyRow, uri: (path: string) => string): ApiKey 
   } as ApiKey
 }
 
-/** What of a key only people change, for its ETag and its audit events: using it is no change of it. */
+/** Fields that only people change, for ETags and audit events; using a key does not change it. */
 export const stableApiKeyFields = ({ last_used_at, last_used_ip, previous_token, ...stableFields }: ApiKey) =>
   stableFields

@@ -18,7 +18,10 @@ export const findRequiredFor = async (db: Db, { accountId }: Account, lock: bool
 export const setRequiredFor = (tx: Db, { accountId }: Account, kinds: readonly ApprovalKind[]): Promise<void> =>
   run(tx, sql`update accounts set approval_required_for = ${kinds}::text[] where id = ${accountId}`)
 
-/** Whether there is an active admin who could approve what these people do: with an identity or a key that none of them made. */
+/**
+ * Whether an active admin could approve changes of these people independently: with an identity or a key that none of
+ * them made.
+ */
 export const hasIndependentAdmin = async (db: Db, { accountId }: Account, people: readonly Uuid[]): Promise<boolean> =>
   (
     await one<{ has: boolean }>(

@@ -4,15 +4,15 @@ import { rfc3339 } from '../../kernel/clock.ts'
 
 const monthsAhead = 3
 
-/** The first day of the month that is `offset` months after that of `now`, as 2027-01-01. */
+/** First day of the month `offset` months after `now`, such as 2027-01-01. */
 const monthStart = (now: number, offset: number): string => {
   const date = new Date(now)
   return rfc3339(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + offset)).slice(0, 10)
 }
 
-// Both work through functions of the database, which run as the owner of the tables: see 0036 in docs/adr.
+// Both call database functions that run as the owner of the tables; see docs/adr/0036.
 
-/** Makes the partitions of this month and the next ones. Run often, by any process: it does nothing when they are there. */
+/** Creates the partitions of this month and the next ones if missing. Any process may call it repeatedly. */
 export async function addAuditPartitions(db: DbPool, now: number): Promise<void> {
   const present = await many<{ name: string }>(
     db,
@@ -27,11 +27,11 @@ export async function addAuditPartitions(db: DbPool, now: number): Promise<void>
   }
 }
 
-/** Drops every month that ended more than `keepMonths` months ago, and says which. 0 keeps everything. */
+/** Drops months that ended more than `keepMonths` months ago, and returns their names. 0 keeps everything. */
 export async function dropAuditPartitions(db: DbPool, now: number, keepMonths: number): Promise<string[]> {
   const dropped: string[] = []
   for (;;) {
-    // One at a time: each lock on the audit is a short one.
+    // One partition per transaction, to keep locks on the audit log short.
     const { name } = await one<{ name: string | null }>(
       db,
       sql`select drop_audit_partition(${keepMonths}, ${rfc3339(now)}) as name`,

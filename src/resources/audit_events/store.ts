@@ -9,26 +9,25 @@ import type { AuditEventQuery } from './schema.ts'
 import type { AuditEventRow } from './view.ts'
 
 type Account = Pick<Caller, 'accountId'>
-/** `lastSeen`: the page was not filled, and there is more after this event, which may or may not be among the rows. */
+/** `lastSeen`: the page was not filled and the search continues after this event, which may be one of the rows. */
 export type Found = { rows: AuditEventRow[]; lastSeen?: Uuid }
 
 const columns = sql`id, created_at, operation, operation_id, owner_id, api_key_id, dashboard_session_id, source_ip,
       resource_id, before, after`
 
 /**
- * How many events a page looks at where no index has all of its filters. Without a bound, a page of what an owner did with
- * an operation that the owner never used reads everything that the owner did. With an index for each combination, every
- * change would pay for all of them.
+ * Events that a page examines if no index covers all of its filters. Without a limit, filtering an owner's events by an
+ * operation that they never used would read all of them. An index per combination would slow down every change.
  */
 export const eventsPerPage = 5_000
 
 /**
- * Above what the window can hold: it cuts nothing off. It keeps PostgreSQL from trying the other filters first, for which
- * it reads whole tables when it expects few rows.
+ * Larger than the window, so it removes no rows. It stops PostgreSQL from applying the other filters first, which scans
+ * whole tables if it expects few rows.
  */
 const inOrder = sql`limit ${2 * eventsPerPage}`
 
-/** How far the clock of a process may be from the database's: ids have the time of one, created_at that of the other. */
+/** Tolerated difference between a process's clock (ids) and the database's (created_at). */
 const clockSlackMs = 5 * 60_000
 
 /** Newest first, by id. */
@@ -71,7 +70,7 @@ export const findAuditEvents = (db: Db, { accountId }: Account, ids: readonly Uu
     order by id`,
   )
 
-/** The newest about a resource, newest first, of those after a position. */
+/** Latest events about a resource after a position, newest first. */
 export const eventsAbout = (db: Db, { accountId }: Account, resourceId: string, after: number) =>
   many<AuditedEvent>(
     db,
@@ -82,20 +81,19 @@ export const eventsAbout = (db: Db, { accountId }: Account, resourceId: string, 
     limit 100`,
   )
 
-/** Before the first event. */
+/** Position before the first event. */
 export const beginning: Place = { position: -1, id: firstUuidOf(0) }
 
-/** Undefined when the account has no such event. */
 export const placeOf = (db: Db, { accountId }: Account, id: Uuid) =>
   maybeOne<Place>(db, sql`select position, id from audit_events where account_id = ${accountId} and id = ${id}`)
 
-/** Up to where every change has ended, one way or the other. */
+/** The position up to which all transactions have ended. */
 export const settledPosition = async (db: Db): Promise<number> =>
   (await one<{ settled: number }>(db, sql`select settled_audit_position() as settled`)).settled
 
 /**
- * Oldest first, in the order of positions, and only up to where every transaction has ended: events committed later come
- * after those returned. The bound is read by an earlier statement than the events, as in readOutbox().
+ * Oldest first by position, up to where all transactions have ended: events committed later follow those returned. An
+ * earlier statement reads that bound, as in readOutbox().
  */
 export async function listCommittedEvents(
   db: Db,
@@ -131,7 +129,7 @@ export async function listCommittedEvents(
   return { rows, ...(last && { lastSeen: last.id }) }
 }
 
-/** Splits the filters into the one that an index has together with the id, and the others, if there are any. */
+/** Splits the filters into the one that is indexed together with the id, and the others, if any. */
 function filtersOf(query: AuditEventQuery): { indexed: SqlFragment; others: SqlFragment | undefined } {
   const { resource_id, owner_id, operation, resource_type, api_key_id, source_ip } = query
   const isPattern = operation?.includes('*')
@@ -154,7 +152,7 @@ const likePattern = (pattern: string): string => pattern.replace(/[\\%_]/g, '\\$
 
 const momentOf = (text: string | undefined): number | undefined => (text ? parseRfc3339(text) : undefined)
 
-/** Where the times can be among the ids: what an index and the choice of partitions can use. */
+/** Converts times to a range of ids, for the index and partition pruning. */
 function idsBetween(query: AuditEventQuery): SqlFragment {
   const [since, until] = [momentOf(query.since), momentOf(query.until)]
   return sql`${since === undefined ? nothing : sql`and id >= ${firstUuidOf(Math.max(0, since - clockSlackMs))}`}

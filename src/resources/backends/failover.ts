@@ -30,14 +30,14 @@ const membersIn = (ids: MemberIds) => ids.map((id) => ({ id, weight: null }))
 const place = (_: string, index: number) => `backends[${index}]`
 const responseIn = (ids: MemberIds) => ids.findIndex((id) => isId('bkdhr', id))
 
-/** Members after an HTTP response would never be used. */
+/** An HTTP response always answers, so members after it would never be used. */
 function check({ backends: ids = [] }: { backends?: MemberIds }): void {
   const index = responseIn(ids)
   if (index >= 0 && index < ids.length - 1)
     throw invalidField(place('', index), 'must be last, because an HTTP response backend always answers')
 }
 
-/** The other direction is checked where a TCP edge gets its backend, which waits for our lock. */
+/** The reverse case is checked when a TCP edge gets its backend; that request waits for our lock. */
 async function refuseResponseForTcp(tx: Db, caller: Caller, id: Uuid, ids: MemberIds): Promise<void> {
   const index = responseIn(ids)
   if (index < 0) return

@@ -9,7 +9,7 @@ export type GroupKind = 'weighted' | 'failover'
 export type Member = { id: Id<'bkdst' | 'bkdhr'>; weight: number | null }
 export type GroupRow = BackendRow & { members: { id: Uuid; kind: BackendKind; weight: number | null }[] }
 
-/** Its members must be held already: taking rows of theirs away first could deadlock with a delete of one. */
+/** Lock the members first: locking them after the insert could deadlock with a delete of one. */
 export async function insertGroup(
   tx: Db,
   account: Account,
@@ -28,7 +28,7 @@ export async function insertGroup(
   return rereadBackend(tx, account, toId(backendKinds[kind], id))
 }
 
-/** Without members it keeps those it has. The same goes for them as above. */
+/** Without `members`, keeps the current ones. Lock the members first, as in `insertGroup`. */
 export async function updateGroup(
   tx: Db,
   account: Account,
@@ -61,7 +61,7 @@ const insertMembers = (tx: Db, { accountId }: Account, kind: GroupKind, id: Uuid
                 ${members.map(({ weight }) => weight)}::int[]) with ordinality as sent (kind, id, weight, position)`,
   )
 
-/** Whether an HTTP response may come of it. Ask while the backend is held. */
+/** Whether the backend can send an HTTP response. Requires a lock on the backend. */
 export async function canRespond(tx: Db, { accountId }: Account, id: BackendId): Promise<boolean> {
   const kind = backendKindOf(id)
   if (kind !== 'failover') return kind === 'http_response'
@@ -74,7 +74,7 @@ export async function canRespond(tx: Db, { accountId }: Account, id: BackendId):
   return member !== undefined
 }
 
-/** TCP edges that use a backend. Ask while it is locked. */
+/** TCP edges that use a backend. Requires a lock on the backend. */
 export const listTcpUsers = (tx: Db, { accountId }: Account, id: Uuid) =>
   many<{ id: Uuid }>(
     tx,

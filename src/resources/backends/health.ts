@@ -71,7 +71,7 @@ function toAddressHealth(row: HealthRow, uri: (path: string) => string): Static<
   }
 }
 
-/** By server. What a node said that no longer reports is not known any more. */
+/** Groups by server. Ignores nodes that no longer report. */
 function serversIn(
   rows: readonly HealthRow[],
   edges: EdgeView,
@@ -89,7 +89,7 @@ function serversIn(
 }
 const noLongerReported = unknown('no_live_node', 'No live edge node reports it.')
 
-/** GET of how a backend's upstreams are. */
+/** Route for the health of a backend's upstreams. */
 export const healthRoute = <P extends BackendPrefix, Row, Shape extends TObject>(
   resource: Resource<{ id: P }, Row, Shape>,
   summary = `Get the health of ${nameOf(resource)}, as edge nodes see it`,
@@ -118,10 +118,10 @@ export const healthRoute = <P extends BackendPrefix, Row, Shape extends TObject>
     },
   })
 
-/** What is beyond it is counted. */
+/** Further ones are only counted. */
 const maxListed = 1_000
 
-/** What is down or failing anywhere in the account, in one read. */
+/** All down or failing upstreams of the account, in one read. */
 export const accountHealthRoutes = [
   route({
     operation: 'backend_health.get',

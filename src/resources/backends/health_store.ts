@@ -7,7 +7,7 @@ import type { BackendId } from '../../kernel/edge/backends.ts'
 import type { UpstreamStatus } from '../../kernel/edge/edge_nodes.ts'
 import { toUuid, type Uuid } from '../../kernel/ids.ts'
 
-/** What a node says about one address of a backend; `cleared` when it knows nothing of it any more. */
+/** A node's report about one address of a backend; `cleared` if it no longer knows the address. */
 export type ReportedHealth = {
   backendId: Uuid
   node: string
@@ -31,11 +31,14 @@ export type HealthRow = {
   reported_at: string
 }
 
-/** Nodes repeat everything within seven minutes. What is older comes from a node that is gone, or knows it no more. */
+/**
+ * Nodes repeat every state within seven minutes. Older reports are from nodes that are gone or no longer use the
+ * address.
+ */
 export const healthKnownForMs = 15 * 60_000
-/** A state that has not changed is not written again before that. */
+/** An unchanged state is rewritten at most this often. */
 const rewriteAfter = sql`interval '2 minutes'`
-/** More than a name resolves to. A node may be stolen, and must not fill the table. */
+/** More addresses than a name resolves to. A compromised node must not fill the table. */
 export const maxAddressesPerNode = 64
 const maxRows = 5_000
 
@@ -48,7 +51,7 @@ const reported = (rows: readonly ReportedHealth[]): SqlFragment => sql`
   ) as s (backend_id, node, address, port, status, reason, since, last_failed_at, reported_at)
   join backends b on b.id = s.backend_id and b.kind = 'static'`
 
-/** Skips backends that do not exist. An address may be in it once. */
+/** Skips missing backends. Each address may occur only once. */
 export async function writeHealth(db: Db, rows: readonly ReportedHealth[]): Promise<void> {
   const { true: cleared = [], false: known = [] } = Object.groupBy(
     rows,
@@ -65,7 +68,7 @@ export async function writeHealth(db: Db, rows: readonly ReportedHealth[]): Prom
   if (known.length === 0) return
   await run(
     db,
-    // In order, and the backend held before its rows, so that this and the deletion of a backend wait for each other in one order.
+    // Sorted, and the backend is locked before its rows, so that this cannot deadlock with deleting a backend.
     sql`
     insert into backend_health as h
       (account_id, backend_id, node, address, port, status, reason, since, last_failed_at, reported_at)
@@ -88,14 +91,14 @@ export async function writeHealth(db: Db, rows: readonly ReportedHealth[]): Prom
   )
 }
 
-/** A node that has started again knows nothing of what it reported before. */
+/** A restarted node no longer knows what it reported before. */
 export const deleteHealthOfNode = (db: Db, node: string, before: string): Promise<number> =>
   deleteInBatches(db, sql`backend_health`, sql`node = ${node} and reported_at < ${before}`)
 
 export const deleteHealthBefore = (db: Db, moment: number): Promise<number> =>
   deleteInBatches(db, sql`backend_health`, sql`reported_at < ${rfc3339(moment)}`)
 
-/** Health of the backend itself, or of the members of a group, in the order of the group. */
+/** Health of the backend itself, or of a group's members in order. */
 export const listHealth = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id: BackendId, since: number) =>
   many<HealthRow>(
     db,
@@ -115,7 +118,7 @@ export const listHealth = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id:
 
 type Wanted = { status: UpstreamStatus | undefined; limit: number }
 
-/** Health of every backend of the account, the worst first. */
+/** Health of all backends of the account, worst first. */
 export const listHealthOfAccount = (
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,

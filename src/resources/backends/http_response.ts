@@ -45,7 +45,7 @@ const responseIn = ({ status_code, headers, body }: Sent, otherwise: ResponseCol
   body: body ?? otherwise.body,
 })
 
-/** What a PATCH leaves as it is counts as empty here, and is checked with the rest once it is known. */
+/** Fields that a PATCH omits count as empty here; the merged result is checked later. */
 function check(sent: Sent, _settings: InstallationSettings, isVendorClient: boolean): void {
   refuseFaults(responseIn(sent, empty))
   const mangled = isVendorClient ? mangledNameFault(sent.headers ?? {}) : undefined

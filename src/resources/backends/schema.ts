@@ -24,7 +24,7 @@ import {
   maxCheckPathBytes,
 } from '../../kernel/edge/health_check.ts'
 
-/** What a backend of any kind takes and shows besides its own fields. */
+/** Fields common to all kinds of backends, in requests and responses. */
 export const updateFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, fields: F) =>
   Closed({ id: PathId(prefix), ...Annotations, ...fields })
 export const shownFields = <P extends BackendPrefix, F extends TProperties>(prefix: P, title: string, fields: F) =>
@@ -47,7 +47,7 @@ const Enabled = Type.Boolean({
   'x-default': false,
 })
 const Tls = Closed({ enabled: Enabled })
-/** Clients that leave out what is false send an empty object. */
+/** Clients that omit false values send an empty object. */
 const TlsSent = Type.Unsafe<{ enabled?: boolean }>({
   ...Closed({ enabled: Type.Optional(Enabled) }),
   'x-default': { enabled: false },

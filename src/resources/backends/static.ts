@@ -33,7 +33,7 @@ function check({ health_check }: Sent): void {
     throw invalidField('health_check.path', 'must be omitted with type tcp, which sends no request')
 }
 
-/** All of its fields, so that a response says what the defaults are. */
+/** Fills in all fields, so that responses show the defaults. */
 function healthCheckIn(sent: HealthCheckSent | null | undefined): HealthCheck | null {
   if (!sent) return null
   const { interval_seconds, healthy_after, unhealthy_after } = healthCheckLimits

@@ -12,14 +12,14 @@ import type { AnnotationColumns } from '../../operations/annotations.ts'
 export type Account = Pick<Caller, 'accountId'>
 export type BackendRow = AnnotationColumns & { id: Uuid; created_at: string }
 
-/** What kinds without an address have in its place. The version before reads every row as a static backend. */
+/** Placeholder for kinds without an address: the previous version reads every row as a static backend. */
 export const noAddress = 'none.invalid:1'
 
 const members = sql`
   select json_agg(json_build_object('id', m.member_id, 'kind', m.member_kind, 'weight', m.weight) order by m.position)
   from backend_members m where m.account_id = b.account_id and m.group_id = b.id`
 
-/** What each kind has besides its annotations. */
+/** Columns of each kind besides its annotations. */
 const columnsOf: Record<BackendKind, SqlFragment> = {
   static: sql`b.address, b.tls_enabled, b.protocol, b.send_proxy_protocol, b.health_check`,
   weighted: sql`(${members}) as members`,
@@ -31,7 +31,7 @@ const select = (kind: BackendKind, { accountId }: Account, condition: SqlFragmen
   select b.id, b.description, b.metadata, b.created_at, ${columnsOf[kind]} from backends b
   where b.account_id = ${accountId} and b.kind = ${kind} ${condition}`
 
-/** One of the kind that its id says. */
+/** The id's prefix determines the kind. */
 export async function findBackend<Row extends BackendRow>(
   db: Db,
   account: Account,
@@ -39,7 +39,7 @@ export async function findBackend<Row extends BackendRow>(
   lock: boolean,
 ): Promise<Row | undefined> {
   const kind = backendKindOf(id)
-  // In a statement of its own: one that has to wait for the lock goes on to read members as they were before the wait.
+  // A separate statement: one that waits for the lock would still read members from before the wait.
   if (lock)
     await maybeOne(
       db,
@@ -48,7 +48,7 @@ export async function findBackend<Row extends BackendRow>(
   return maybeOne<Row>(db, select(kind, account, sql`and b.id = ${toUuid(id)}`))
 }
 
-/** After a change in this transaction. */
+/** Reads the backend again after a change in this transaction. */
 export async function rereadBackend<Row extends BackendRow>(tx: Db, account: Account, id: BackendId): Promise<Row> {
   const row = await findBackend<Row>(tx, account, id, false)
   if (!row) throw new Error('a backend that is held by this transaction is not there')
@@ -76,7 +76,7 @@ export const listBackends = <Row extends BackendRow>(
 
 const prefixOfUser = { ...backendKinds, tcp: 'edgtcp', route: 'edghtsrt' } as const satisfies Record<string, IdPrefix>
 
-/** The members of a group are not deleted with it, only that they are members. */
+/** Deletes a group's memberships, not its members. */
 export async function deleteBackend(tx: Db, { accountId }: Account, id: BackendId): Promise<void> {
   const statement = sql`delete from backends where account_id = ${accountId} and id = ${toUuid(id)}`
   if (await deleteUnlessReferenced(tx, statement, ['edge_modules_backend_fk', 'backend_members_member_fk'])) return
@@ -97,8 +97,8 @@ export async function deleteBackend(tx: Db, { accountId }: Account, id: BackendI
 }
 
 /**
- * Refuses the request unless the backends exist in the account, and holds them against a delete that races this. `place`
- * says where in the request each stands.
+ * Refuses the request unless all backends exist in the account, and locks them against a concurrent delete. `place`
+ * locates each in the request.
  */
 export async function holdBackends(
   tx: Db,

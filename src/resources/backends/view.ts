@@ -11,7 +11,6 @@ import type { BackendRow } from './store.ts'
 
 type UriOf = (path: string) => string
 
-/** A reference to a backend of any kind. */
 export function backendRef<K extends BackendKind>(kind: K, uuid: Uuid, uri: UriOf) {
   const id = toId<(typeof backendKinds)[K]>(backendKinds[kind], uuid)
   return { id, uri: uri(`/backends/${kind}/${id}`) }

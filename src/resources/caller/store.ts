@@ -6,7 +6,7 @@ import { countTcpPorts } from '../edges/hostports.ts'
 
 type Account = { name: string; used: Partial<Quotas> | null; own_quotas: Partial<Quotas> | null; tcp_ports: number }
 
-/** The account of the caller, with how much it stores and the quotas that the operator has set for it alone. */
+/** The caller's account, with its stored amounts and its own quotas. */
 export const findAccountOf = (db: Db, { accountId }: Caller): Promise<Account> =>
   one<Account>(
     db,

@@ -31,7 +31,7 @@ export const cellRoutes = [
     access: 'anyone',
     async handle({ db, caller, edges }) {
       const own = await cellsOf(db, caller.accountId)
-      // As with /edge_nodes, where the edges run concerns only the account's admins.
+      // As with /edge_nodes, only admins see where the edges run.
       const live = caller.role === 'admin' ? edges.all().filter((node) => node.live) : undefined
       const counted = await countedNodes(db, own)
       const cells = own.map(({ id, name }) => ({

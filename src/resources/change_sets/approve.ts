@@ -12,14 +12,17 @@ import { contentSha256 } from './view.ts'
 
 type Request = Pick<Handling<unknown, object, unknown>, 'caller' | 'routes'>
 
-/** Whether the caller's account wants these changes approved. */
+/** Whether any of these changes needs approval in the caller's account. */
 export const areForApproval = ({ caller, routes }: Request, operations: readonly string[]): boolean =>
   operations.some((operation) => {
     const route = routes.get(operation)
     return route !== undefined && isForApproval(route, caller)
   })
 
-/** An admin's approval of exactly this content. It takes the right to make the changes: it is what makes them possible. */
+/**
+ * Records an admin's approval of exactly this content. Requires the right to make the changes, because the approval
+ * enables them.
+ */
 export async function approved(
   tx: Db,
   { caller, routes, body }: Handling<{ readonly id: Id<'chs'> }, object, ChangeSetApprove>,
@@ -40,7 +43,7 @@ export async function approved(
   return row.approved_by === caller.ownerId ? row : markApproved(tx, caller, row.id, body.content_sha256)
 }
 
-/** Two keys are two people only if no one has had the tokens of both. */
+/** Two keys count as two people only if nobody could know both tokens. */
 async function refuseAuthors(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSetRow): Promise<void> {
   const holders = await holdersOfKeyOf(tx, caller)
   const authors = authorsOf(row)
@@ -56,7 +59,7 @@ async function refuseAuthors(tx: Db, { caller }: Pick<Request, 'caller'>, row: C
 const authorsOf = ({ authors, author_id }: ChangeSetRow): ReadonlySet<Uuid> =>
   new Set([...authors, toUuid(author_id as Id<'usr' | 'bot'>)])
 
-/** Refuses changes that lack the approval they need. Resolves to whether the caller does without it, and why. */
+/** Refuses changes that lack a required approval. Resolves to whether the caller bypasses it, and why. */
 export async function checkApproval(
   tx: Db,
   request: Pick<Handling<unknown, object, unknown>, 'caller' | 'routes' | 'query' | 'breakGlass'>,
@@ -70,7 +73,7 @@ export async function checkApproval(
   throw new Refusal('ERR_APPROVAL_REQUIRED', fault, { details: { change_set: toId('chs', row.id) } })
 }
 
-/** Holds the approver's row, so that a request that deactivates them at the same time waits. */
+/** Locks the approver's row, so that a concurrent deactivation waits. */
 async function faultOf(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSetRow): Promise<string | undefined> {
   if (row.approved_by === null) return 'These changes need the approval of another admin.'
   if (row.approved_sha256 !== contentSha256(row))

@@ -11,17 +11,17 @@ import type { Base } from './store.ts'
 
 type Request = Pick<Handling<unknown, unknown, unknown>, 'origin' | 'makeChange' | 'settings' | 'routes'>
 export type Made = {
-  /** For each change, the id of what it is about. */
+  /** The id of the affected resource, for each change. */
   readonly resources: (string | null)[]
   readonly differences: Difference[]
-  /** The audit events that the differences are from. */
+  /** Audit events that the differences come from. */
   readonly events: readonly Uuid[]
   readonly base: Base
-  /** Why all of them together need to be confirmed. */
+  /** Reasons why the changes as a whole need confirmation. */
   readonly unusual: Extent[]
 }
 
-/** Makes the changes one after the other, in the transaction that `db` is part of. The first refusal ends it. */
+/** Makes the changes in order, in the transaction of `db`. Stops at the first refusal. */
 export async function makeChanges(
   db: DbPool,
   { origin, makeChange, settings, routes }: Request,
@@ -71,13 +71,13 @@ function refusedChange(
   )
 }
 
-/** "update an IP policy", or what was sent if there is no such operation. */
+/** "update an IP policy"; the operation itself if it is unknown. */
 function deedOf(routes: Request['routes'], operation: string): string {
   const [summary = operation] = routes.get(operation)?.summary.split('. ') ?? []
   return summary.charAt(0).toLowerCase() + summary.slice(1)
 }
 
-/** What the change is about: its id, or what people would call what it creates. */
+/** The affected resource: its id, or a recognizable field of a new one. */
 function targetOf({ parameters = {}, body = {} }: PlannedChange): string | undefined {
   const { id, edge_id } = parameters
   const { description, match, hostports, cidr, address } = body as Record<string, unknown>
@@ -90,7 +90,7 @@ const created = (_: string, index: string): string => `what change ${Number(inde
 
 const reference = /^\{\{changes\[(\d{1,4})\]\.id\}\}$/
 
-/** With the ids of what earlier changes created. */
+/** Replaces references to earlier changes with the ids that they created. */
 function withIds(change: PlannedChange, resources: readonly (string | null)[]): PlannedChange {
   const text = (value: string): string => {
     const index = reference.exec(value)?.[1]
@@ -115,7 +115,7 @@ function withIds(change: PlannedChange, resources: readonly (string | null)[]): 
 
 type Found = Difference & { readonly id: Uuid; readonly operation: string }
 
-/** From the audit events that this transaction wrote. Their ids are later than one made before it, and the index finds them. */
+/** Reads the audit events of this transaction. Their ids are later than `before`, so the index finds them. */
 const differencesSince = (
   db: Db,
   { accountId, operationId }: Request['origin'],
@@ -137,8 +137,9 @@ const deletions = /^ip_policies\.delete$/
 const anyId = /\b[a-z]+_[0-9a-z]{26}\b/g
 
 /**
- * How the first change of each resource found it, and the first of each other operation on it: the event of a rule set or
- * of a module has only that. What the set itself creates has a new id on each run.
+ * State of each resource before its first change, and before the first change by each further operation: events of a
+ * rule set or a module contain only that part. Resources that the set creates get new ids on each run, so they are
+ * numbered instead.
  */
 function foundBy(found: readonly Found[]): Base {
   const created = new Map(found.filter(({ before }) => !before).map(({ resource }, index) => [resource, `${index}`]))
@@ -161,9 +162,9 @@ function foundBy(found: readonly Found[]): Base {
 }
 
 /**
- * The audit event of a rule set has only the number of rules. The revision of the policy rises with each change of them, so
- * after the same changes it is the same, unless others have changed some. That of a deletion does not have its rules
- * either, so the revision before it is kept.
+ * Audit events of rule sets contain only the number of rules, so the policy's revision is compared: it rises with every
+ * change, and is equal after the same changes unless others changed rules too. Events of deletions contain no rules
+ * either, so the revision before them is kept.
  */
 async function revisionsOf(
   db: Db,
@@ -182,7 +183,7 @@ async function revisionsOf(
   return Object.fromEntries(rows.map(({ id, revision }) => [`${toId('ipp', id)} rules`, String(revision)]))
 }
 
-/** How what has changed between the two was in the first of them. What was not in it is like nothing that will be found. */
+/** Entries of `base` that differ in `found`. A resource missing from `base` gets a value that never matches. */
 export const changedIn = (base: Base, found: Base): Base =>
   Object.fromEntries(
     [...Object.keys(base), ...Object.keys(found)]
@@ -190,7 +191,7 @@ export const changedIn = (base: Base, found: Base): Base =>
       .map((key) => [key, base[key] ?? 'nothing']),
   )
 
-/** The ids of what has changed between the two. */
+/** Ids of the resources that differ between the two. */
 export const conflictsOf = (base: Base, found: Base): string[] => [
   ...new Set(Object.keys(changedIn(base, found)).map((key) => key.replace(/ .*/, ''))),
 ]

@@ -15,10 +15,10 @@ import { revertersOf } from './store.ts'
 import { edgesIn, notReversible, type Step, type Steps, stepsOf, undoOfEvent } from './undo_steps.ts'
 
 type Request = Pick<ServiceRequest, 'db' | 'origin' | 'caller' | 'makeChange' | 'settings' | 'routes'>
-/** What is in the way: a resource that is not as the event left it, in these fields if it is still there. */
+/** An obstacle: a resource that differs from the event's result, with the fields if it still exists. */
 type Conflict = { readonly resource: string; readonly fields: readonly string[]; readonly fault: string }
 
-/** The draft that undoes these events, which come in the order in which they happened. It is tried before it is kept. */
+/** Creates the draft that undoes these events, given in chronological order. It is tried before it is stored. */
 export async function draftOfRevert(request: Request, events: readonly AuditedEvent[]) {
   permitRevert(request, events)
   await refuseReverted(request, events)
@@ -35,7 +35,7 @@ export async function draftOfRevert(request: Request, events: readonly AuditedEv
   return { changes, base, admins_only, reverts: events.map(({ id }) => id) }
 }
 
-/** Who may not propose changes may not propose this one, and only admins what only admins may do. */
+/** Requires the right to propose changes and, for operations reserved for admins, an admin. */
 function permitRevert(request: Request, events: readonly AuditedEvent[]): void {
   const { routes, caller } = request
   const create = routes.get('change_sets.create')
@@ -59,7 +59,7 @@ async function refuseReverted({ db, caller }: Request, events: readonly AuditedE
   throw notReversible(event, `${by} has undone it. To have it back, revert that change set.`)
 }
 
-/** The edge of each route: its parts have events that do not name it. */
+/** The edge of each route: events about its modules do not name it. */
 async function edgesOf({ db, caller }: Request, events: readonly AuditedEvent[]): Promise<ReadonlyMap<string, string>> {
   const edges = edgesIn(events)
   for (const { resource_id: id } of events) {
@@ -70,7 +70,7 @@ async function edgesOf({ db, caller }: Request, events: readonly AuditedEvent[])
   return edges
 }
 
-/** What the audit does not have cannot be put back. */
+/** Refuses to undo what the audit log does not contain. */
 async function refuseLost({ db, caller, routes }: Request, { steps }: Steps, events: readonly AuditedEvent[]) {
   const [first] = events
   if (first && steps.length > maxChanges)
@@ -87,7 +87,7 @@ async function refuseLost({ db, caller, routes }: Request, { steps }: Steps, eve
   }
 }
 
-/** Makes the changes, compares what each found and left with what the events say, and undoes them. */
+/** Makes the changes, compares the states before and after each with the events, and rolls back. */
 const tried = (request: Request, plan: Steps): Promise<Pick<Made, 'base'> & { conflicts: Conflict[] }> =>
   rehearse(request.db, async (db) => {
     const changes = plan.steps.map(({ change }) => change)
@@ -126,13 +126,13 @@ function faultsOf(step: Step, difference: Difference, newIds: readonly (readonly
   return []
 }
 
-/** The uri of what is referred to begins with the public URL, which the operator may have changed since. */
+/** URIs begin with the public URL, which the operator may have changed since. */
 const withoutUris = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value ?? null), (_, part) =>
     typeof part?.id === 'string' && /^[a-z]+_[0-9a-z]{26}$/.test(part.id) ? { ...part, uri: undefined } : part,
   )
 
-/** The audit event of a policy that is deleted does not have its rules. */
+/** The audit event of a policy's deletion does not contain its rules. */
 async function rulesInTheWay(db: DbPool, { origin }: Request, { steps }: Steps): Promise<Conflict[]> {
   const conflicts: Conflict[] = []
   for (const { change, resource } of steps)
@@ -141,7 +141,7 @@ async function rulesInTheWay(db: DbPool, { origin }: Request, { steps }: Steps):
   return conflicts
 }
 
-/** One of the changes is not possible any more: what it is about is gone, in use or taken. */
+/** A change is no longer possible: its resource is deleted, in use or taken. */
 function refused({ steps }: Steps, { message, details }: Refusal): Conflict {
   const step = steps[Number(details?.change)]
   return { resource: step?.resource ?? '', fields: [], fault: `cannot be put back: ${message.replace(/\.$/, '')}` }

@@ -18,7 +18,7 @@ const forApproval = async <Draft extends { changes: readonly PlannedChange[] }>(
   draft: Draft,
 ) => ({ ...draft, ...(await sentBy(request, draft.changes)) })
 
-/** POST of a draft that undoes what the path names. */
+/** POST route that drafts the undo of the resource in its path. */
 const revertRoute = <Kind extends 'ev' | 'chs' | 'ro'>(
   kind: Kind,
   {
@@ -28,7 +28,7 @@ const revertRoute = <Kind extends 'ev' | 'chs' | 'ro'>(
   }: {
     readonly name: 'audit_events' | 'change_sets' | 'rollouts'
     readonly summary: string
-    /** In the order in which they happened. `description`: of the change set that made them. */
+    /** Events in chronological order. `description`: that of the change set that made them. */
     readonly eventsOf: (request: Request<Id<Kind>>) => Promise<{ events: AuditedEvent[]; description?: string | null }>
   },
 ): Route =>
@@ -82,7 +82,7 @@ export const revertRoutes = [
     async eventsOf({ db, caller, params }) {
       const row = await findRollout(db, caller, params.id, false)
       if (!row) throw notFound('ro')
-      // One more than a change set can have, so that it says so.
+      // Reads one more than a change set can have, so that the limit is reported.
       const events = await eventsOf(db, row, maxChanges + 1)
       if (events.length > 0) return { events: events.reverse() }
       throw new Refusal(

@@ -63,10 +63,10 @@ const summaries: Resource<{ id: 'chs' }, ChangeSetRow, typeof ChangeSetSummary> 
   find: findChangeSet,
 }
 
-/** Whose handler works, with all that it calls, in one transaction: all changes are made, or none. */
+/** Runs the handler and everything that it calls in one transaction. */
 export const whole = (made: Route): Route => ({
   ...made,
-  // It may contain rule sets, and holds the locks of all of its changes.
+  // May contain rule sets, and holds the locks of all its changes.
   heavy: 'rule_set',
   alone: true,
   handle: (request) => together(request.db, (db) => made.handle({ ...request, db }), 'late'),
@@ -77,7 +77,7 @@ type Request = Pick<
   'db' | 'origin' | 'makeChange' | 'settings' | 'caller' | 'routes'
 >
 
-/** The changes as they are kept. They are tried first, so that a draft that cannot be applied is refused at once. */
+/** Prepares changes for storage. Tries them first, so that a draft that cannot be applied is refused immediately. */
 async function planned(request: Request, changes: readonly PlannedChange[]) {
   if (Buffer.byteLength(JSON.stringify(changes)) > maxChangesBytes)
     throw new Refusal(
@@ -89,7 +89,7 @@ async function planned(request: Request, changes: readonly PlannedChange[]) {
   return { changes, base, admins_only, ...(await sentBy(request, changes)), reverts_id: null, reverts: [] }
 }
 
-/** What others have changed since is still a conflict when changes are only added at the end. */
+/** If changes are only appended, changes by others since the draft remain conflicts. */
 async function replanned(request: Request, changes: readonly PlannedChange[], { changes: former, base }: ChangeSetRow) {
   const made = await planned(request, changes)
   const isLonger =
@@ -99,7 +99,7 @@ async function replanned(request: Request, changes: readonly PlannedChange[], { 
   return { ...made, base: { ...made.base, ...changedIn(base, now.base) } }
 }
 
-/** What changes are when the caller sends them: whether they wait for approval, and who may have sent them. */
+/** Whether changes from this caller wait for approval, and who may have authored them. */
 export const sentBy = async (
   request: Request,
   changes: readonly PlannedChange[],
@@ -123,7 +123,7 @@ const conflict = (resources: readonly string[]): Refusal =>
     { details: { resources: resources.join(', ') } },
   )
 
-/** Nothing is undone twice: the key of what is inserted decides between those who apply at once. */
+/** Prevents undoing anything twice: a unique key decides between concurrent applies. */
 async function claim(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSetRow): Promise<void> {
   const isUndone = row.reverts.length > 0 && (await claimReverts(tx, caller, row)).length > 0
   const set = row.reverts_id !== null && isId('chs', row.reverts_id) ? row.reverts_id : undefined
@@ -132,7 +132,7 @@ async function claim(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSet
 }
 
 const bodyLimitBytes = 1024 * 1024
-/** What is sent directly, and has to wait for approval, may be longer. The database has twice as much room for it. */
+/** Changes that become a change set because they need approval may be larger; the database accepts twice as much. */
 const maxChangesBytes = 16 * 1024 * 1024
 
 const notConfirmable: Partial<Record<ChangeSetRow['state'], string>> = {
@@ -144,7 +144,7 @@ const notConfirmable: Partial<Record<ChangeSetRow['state'], string>> = {
   reverted: 'This change set has been undone. To have its changes back, revert the change set that did.',
 }
 
-/** It takes the right to apply it: to confirm its changes is to make them last. */
+/** Requires the right to apply it, because confirming makes the changes permanent. */
 const confirm = actionRoute(changeSets, {
   verb: 'confirm',
   summary: 'Confirm a change set that was applied with confirm_within_seconds, so that it stays',
@@ -186,7 +186,7 @@ const apply = actionRoute(changeSets, {
   async apply(tx, request, before) {
     const { bypass } = await checkApproval(tx, request, before)
     const make = () => makeChanges(request.db, request, before.changes, { isProposal: false })
-    // A dry run judges it itself.
+    // A dry run evaluates access tests itself.
     const made = isSet(request.query, 'dry_run')
       ? await make()
       : await judgedAlone(tx, judgingOf(request, everyTest), make)
@@ -209,7 +209,7 @@ const apply = actionRoute(changeSets, {
   }),
 })
 
-/** What a dry run and the metrics say of it. */
+/** Approval details for dry runs and metrics. */
 async function approvalOf(request: Parameters<typeof apply.handle>[0]) {
   if (!isSet(request.query as object, 'dry_run') && request.breakGlass === undefined) return {}
   const row = await existing(changeSets, request.db, request, false)

@@ -67,7 +67,7 @@ export const ChangeSetCreate = Closed({ ...Annotations, changes: Changes })
 export type ChangeSetCreate = Static<typeof ChangeSetCreate>
 export const ChangeSetUpdate = Closed({ id: PathId('chs'), ...Annotations, changes: Type.Optional(Changes) })
 
-/** Long enough for a night, short enough that its audit events and what they refer to are still there. */
+/** Covers a night, and is short enough that its audit events and the resources they name still exist. */
 export const maxConfirmSeconds = 24 * 60 * 60
 
 export const ChangeSetApply = Closed({

@@ -9,7 +9,7 @@ import { rowsToFetch } from '../../kernel/paging.ts'
 import type { AnnotationColumns } from '../../operations/annotations.ts'
 import type { ChangeSetQuery } from './schema.ts'
 
-/** How what the changes concern was before them: by id, a hash or a revision. */
+/** State of the affected resources before the changes: by id, a hash or a revision. */
 export type Base = Readonly<Record<string, string>>
 export type State =
   | 'draft'
@@ -21,7 +21,7 @@ export type State =
   | 'revert_failed'
   | 'withdrawn'
 const openStates: readonly State[] = ['draft', 'waiting', 'approved']
-/** It can still be changed and applied. */
+/** Open change sets can still be edited and applied. */
 export const isOpen = ({ state }: Pick<ChangeSetRow, 'state'>): boolean => openStates.includes(state)
 
 export type ChangeSetRow = AnnotationColumns & {
@@ -41,13 +41,13 @@ export type ChangeSetRow = AnnotationColumns & {
   base: Base
   admins_only: boolean
   applied_resources: readonly (string | null)[] | null
-  /** Only while it is applied: its caller has confirmed that it is unusual, or does without approval. */
+  /** Set only while it is applied: the caller confirmed an unusual change, or bypasses approval. */
   confirmed?: true
   brokeGlass?: true
   applied_events: readonly Uuid[] | null
   reverts_id: string | null
   reverts: readonly Uuid[]
-  /** Those who may have sent its changes, besides its author. */
+  /** Further people who may have authored its changes. */
   authors: readonly Uuid[]
   approved_at: string | null
   approved_by: string | null
@@ -55,7 +55,7 @@ export type ChangeSetRow = AnnotationColumns & {
   withdrawn_at: string | null
   withdrawn_by: string | null
 }
-/** What a change set was made to undo. */
+/** The events or the change set that this one undoes. */
 export type Reverts = Pick<ChangeSetRow, 'reverts_id' | 'reverts'>
 type Reader = Pick<Caller, 'accountId' | 'role'>
 type Planned = AnnotationColumns & Pick<ChangeSetRow, 'changes' | 'base' | 'admins_only' | 'authors'> & { state: State }
@@ -65,11 +65,11 @@ const summary = sql`
   confirmed_by, revert_failure, reverts_id, approved_at, approved_by, withdrawn_at, withdrawn_by, generation`
 const columns = sql`${summary}, changes, base, admins_only, applied_resources, applied_events, reverts, authors, approved_sha256`
 
-/** Others than admins do not see what only admins may do. */
+/** Only admins see change sets that only admins may apply. */
 const visibleTo = ({ accountId, role }: Reader) =>
   sql`account_id = ${accountId} ${role === 'admin' ? nothing : sql`and not admins_only`}`
 
-/** As in the index. */
+/** Matches the condition of the index. */
 const isUnconfirmed = sql`(confirm_by is not null and state in ('applied', 'revert_failed'))`
 
 const operationsOf = (changes: readonly PlannedChange[]) => changes.map(({ operation }) => operation)
@@ -111,7 +111,7 @@ export const listChangeSets = (db: Db, caller: Reader, query: ChangeSetQuery) =>
     limit ${rowsToFetch(query)}`,
   )
 
-/** What was approved was another content. */
+/** Clears the approval, which was given for the old content. */
 export const updateChangeSet = (
   tx: Db,
   { accountId }: Reader,
@@ -131,7 +131,9 @@ export const updateChangeSet = (
 
 type Applied = { resources: readonly (string | null)[]; events: readonly Uuid[] }
 
-/** The time to confirm it begins now, not when the transaction began. What its changes wrote for edges gets its generation. */
+/**
+ * The time to confirm starts now, not at the start of the transaction. Assigns the generation of its changes for edges.
+ */
 export const markApplied = (
   tx: Db,
   { accountId, ownerId }: Pick<Caller, 'accountId' | 'ownerId'>,
@@ -170,7 +172,7 @@ export const markWithdrawn = (tx: Db, { accountId, ownerId }: Caller, id: Uuid) 
     returning ${columns}`,
   )
 
-/** A change set of the same author that waits with exactly these changes. */
+/** A waiting change set of the same author with exactly these changes. */
 export const findWaiting = (db: Db, caller: Caller, changes: readonly PlannedChange[]) =>
   maybeOne<ChangeSetRow>(
     db,
@@ -182,14 +184,14 @@ export const findWaiting = (db: Db, caller: Caller, changes: readonly PlannedCha
     limit 1`,
   )
 
-/** How long change sets are kept after they were applied or withdrawn. */
+/** Retention of applied and withdrawn change sets. */
 export const appliedDays = 90
 
 export const deleteAppliedBefore = async (db: Db, moment: number): Promise<number> =>
   (await deleteInBatches(db, sql`change_sets`, sql`applied_at < ${rfc3339(moment)}`)) +
   (await deleteInBatches(db, sql`change_sets`, sql`withdrawn_at < ${rfc3339(moment)}`))
 
-/** Resolves to the events that another change set has undone, which this one must not undo again. */
+/** Resolves to the events that another change set has already undone; this one must not undo them again. */
 export async function claimReverts(
   tx: Db,
   { accountId }: Pick<Reader, 'accountId'>,
@@ -207,7 +209,7 @@ export async function claimReverts(
   return reverts.filter((event) => !own.has(event))
 }
 
-/** Those that have been undone, and by which change sets. */
+/** The events that have been undone, and by which change sets. */
 export const revertersOf = (db: Db, { accountId }: Reader, events: readonly Uuid[]) =>
   many<{ event_id: Uuid; change_set_id: Uuid }>(
     db,
@@ -218,8 +220,8 @@ export const revertersOf = (db: Db, { accountId }: Reader, events: readonly Uuid
   )
 
 /**
- * Resolves to undefined if it does not wait to be confirmed, or its time is over. The caller has locked its row, so what
- * undoes it then sees either this or has been first.
+ * Resolves to undefined if it does not wait for confirmation or its time is over. The caller has locked the row, so a
+ * concurrent undo sees the confirmation or came first.
  */
 export const markConfirmed = (tx: Db, { accountId, ownerId }: Caller, id: Uuid) =>
   maybeOne<ChangeSetRow>(
@@ -231,7 +233,7 @@ export const markConfirmed = (tx: Db, { accountId, ownerId }: Caller, id: Uuid) 
     returning ${columns}`,
   )
 
-/** What it undid can be undone again. Resolves to false when there is nothing of it to undo any more. */
+/** Its own effects can be undone again. Resolves to false if there is nothing left to undo. */
 export async function markReverted(tx: Db, { accountId }: Pick<Reader, 'accountId'>, id: Id<'chs'>): Promise<boolean> {
   const marked = await maybeOne(
     tx,

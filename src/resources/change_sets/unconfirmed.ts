@@ -14,12 +14,12 @@ import { lockOverdue, markRevertFailed, type Unconfirmed } from './unconfirmed_s
 import { titleOfUndoOf } from './undo_title.ts'
 import { stableChangeSetFields, toChangeSet } from './view.ts'
 
-/** The name in the audit of what the service does when a change set was not confirmed in time. */
+/** Operation name in the audit log of the automatic undo. */
 export const revertUnconfirmed = 'change_sets.revert_unconfirmed'
 
 /**
- * Refuses what could not be undone at the deadline. It is tried right after the changes, in their transaction, with the
- * rights that the service will have.
+ * Refuses changes that could not be undone at the deadline. Tries the undo right after the changes, in the same
+ * transaction and with the rights of the service.
  */
 export async function refuseUnlessRevertible(
   { byService, db }: Pick<Handling<unknown, unknown, unknown>, 'byService' | 'db'>,
@@ -47,8 +47,8 @@ export type Outcome = {
 type RequestFor = (db: DbPool, ownerId: Id<'usr' | 'bot'>) => ServiceRequest
 
 /**
- * Undoes a change set that was not confirmed in time, or notes why that is not possible: then it stays, and someone has
- * to decide. Resolves to undefined if another process did it, or someone confirmed it.
+ * Undoes an unconfirmed change set, or records why that is impossible; then it stays and a person must decide. Resolves
+ * to undefined if another process undid it or somebody confirmed it.
  */
 export async function undoOverdue(db: DbPool, due: Unconfirmed, requestFor: RequestFor): Promise<Outcome | undefined> {
   const requestOf = (on: DbPool, row: ChangeSetRow) => requestFor(on, row.applied_by as Id<'usr' | 'bot'>)
@@ -71,11 +71,14 @@ export async function undoOverdue(db: DbPool, due: Unconfirmed, requestFor: Requ
   }
 }
 
-/** Everything else, such as a database that is not there, may be over in a second. */
+/** Other errors, such as an unavailable database, may be temporary. */
 const isFinal = (error: unknown): error is Refusal =>
   error instanceof Refusal && ['ERR_REVERT_CONFLICT', 'ERR_NOT_REVERSIBLE', 'ERR_CHANGE_REFUSED'].includes(error.code)
 
-/** What was in force before is restored even if access tests fail then: who applied the changes may be locked out by them. */
+/**
+ * Restores the previous state even if access tests then fail: the changes may have locked out the person who applied
+ * them.
+ */
 function undo(request: ServiceRequest, row: ChangeSetRow): Promise<Outcome> {
   const { db, caller, origin, clock } = request
   const id = toId('chs', row.id)
@@ -119,7 +122,7 @@ function undo(request: ServiceRequest, row: ChangeSetRow): Promise<Outcome> {
   })
 }
 
-/** What was approved with the change that it undoes. */
+/** Needs no approval of its own; it was approved with the change that it undoes. */
 const byItself = { state: 'draft', authors: [] } as const
 
 async function noteEnd({ db, caller, origin, uri }: ServiceRequest, row: ChangeSetRow, why: object): Promise<void> {

@@ -3,10 +3,10 @@ import { sql } from '../../db/sql.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 import { type ChangeSetRow, findChangeSet } from './store.ts'
 
-/** A change set that waits to be confirmed. */
+/** A change set that waits for confirmation. */
 export type Unconfirmed = { account_id: Uuid; id: Uuid; in_ms: number }
 
-/** The one of each account whose time is over first: accounts with many take turns with the others. */
+/** The most urgent one of each account, so that accounts with many take turns with others. */
 export const nextUnconfirmed = (db: Db): Promise<Unconfirmed[]> =>
   many(
     db,
@@ -19,7 +19,7 @@ export const nextUnconfirmed = (db: Db): Promise<Unconfirmed[]> =>
     order by confirm_by limit 100`,
   )
 
-/** Locks it for the one process that undoes it. Undefined: another has it, or it has been confirmed or undone. */
+/** Locks it for one process. Undefined: another process has it, or it was confirmed or undone. */
 export async function lockOverdue(tx: Db, { account_id, id }: Unconfirmed): Promise<ChangeSetRow | undefined> {
   const locked = await maybeOne<object>(
     tx,
@@ -42,7 +42,7 @@ export const markRevertFailed = (tx: Db, { account_id, id }: Unconfirmed, reason
     returning id`,
   )
 
-/** For metrics: how many wait, how many should have been undone by now, and how many could not be. */
+/** Counts for metrics: waiting, overdue, and those that could not be undone. */
 export const countUnconfirmed = (db: Db): Promise<{ waiting: number; overdue: number; revert_failed: number }> =>
   one(
     db,

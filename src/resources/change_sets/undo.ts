@@ -5,9 +5,9 @@ import { canBePlanned, type Route } from '../../http/route.ts'
 export type Routes = ReadonlyMap<string, Route>
 type Json = Readonly<Record<string, unknown>>
 
-/** How the change of an operation is undone: by which other operation, and by what the two are compared. */
+/** How to undo an operation: the inverse operation, and the fields to compare. */
 export type Undo = {
-  /** Fields of the resource that a request can set. */
+  /** Fields of the resource that requests can set. */
   readonly fields: readonly string[]
   readonly shape: TObject
 } & (
@@ -16,7 +16,7 @@ export type Undo = {
   | { readonly kind: 'updated'; readonly by: Route }
   | { readonly kind: 'module'; readonly name: string; readonly replace: Route; readonly remove: Route }
 )
-/** What is shown in a resource, and created by itself. */
+/** A child resource that is shown inside another, but created separately. */
 export type Part = { readonly field: string; readonly undo: Extract<Undo, { kind: 'deleted' }> }
 
 const lostToken = 'Its token or secret is kept nowhere and cannot be brought back. Create another one.'
@@ -25,7 +25,7 @@ const ruleSet =
   'The audit has only the number of rules of a rule set. Send the rules that you want with PUT /ip_policies/{id}/rules.'
 const noChange = 'It changed nothing that an operation could put back.'
 
-/** Why the change of an operation cannot be undone, and what to do. The others follow from their names. */
+/** Why an operation cannot be undone, and what to do instead. The inverse of all others follows from their names. */
 export const irreversible: Readonly<Record<string, string>> = {
   'api_keys.rotate': 'The former token is kept nowhere. Rotate the key again to end the new one.',
   'api_keys.delete': lostToken,
@@ -66,12 +66,15 @@ export const irreversible: Readonly<Record<string, string>> = {
   'alert_rules.test': noChange,
 }
 
-/** Which resources show parts that have operations of their own. */
+/** Resources whose representation includes children with their own operations. */
 const partsOf: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   https_edges: { routes: 'https_edge_routes' },
 }
 
-/** The one table of what can be undone: from the list of operations. A text says why not, and what to do. */
+/**
+ * Derives the inverse of every operation from the list of operations. A string explains why there is none, and what to
+ * do.
+ */
 export function undoOf(routes: Routes, operation: string): Undo | string {
   if (!routes.has(operation))
     return `${operation} is not an operation of the API. Ask the operator of the installation to change it back.`
@@ -90,7 +93,7 @@ function byName(routes: Routes, name: string, verb: string): Undo | undefined {
   if (replace && remove && (verb === 'replace' || verb === 'delete'))
     return { kind: 'module', name: name.split('.').at(-1) ?? '', replace, remove, fields: [], shape: replace.response }
   if (!resource) {
-    // A part that a PATCH of the whole can set as well.
+    // A part that a PATCH of its resource can also set.
     const whole = name.split('.').slice(0, -1).join('.')
     return whole && verb === 'delete' ? byName(routes, whole, 'update') : undefined
   }
@@ -105,7 +108,7 @@ function byName(routes: Routes, name: string, verb: string): Undo | undefined {
   return verb === 'update' && update ? { kind: 'updated', by: update, ...resource } : undefined
 }
 
-/** Undefined for what is no resource. */
+/** Undefined if the name is not a resource. */
 function comparedBy(routes: Routes, name: string): { fields: string[]; shape: TObject } | undefined {
   const get = routes.get(`${name}.get`)
   const bodies = ['create', 'update'].flatMap((verb) => routes.get(`${name}.${verb}`)?.body ?? []) as TObject[]
@@ -115,7 +118,7 @@ function comparedBy(routes: Routes, name: string): { fields: string[]; shape: TO
   return { shape, fields: [...new Set(shown)].filter((each) => !(each in (get.params ?? {}))) }
 }
 
-/** `ip_policy_ids` in a body is shown as `ip_policies` where only references are shown. */
+/** Responses show `ip_policy_ids` as `ip_policies` if they contain only references. */
 function shownAs(name: string, { properties }: TObject): string | undefined {
   const references = name
     .replace(/y_ids$/, 'ies')
@@ -124,7 +127,7 @@ function shownAs(name: string, { properties }: TObject): string | undefined {
   return [name, references].find((each) => Object.hasOwn(properties, each))
 }
 
-/** The body that restores these fields. Null clears a field that was not set. */
+/** The body that restores these fields. Null clears a field that was unset. */
 export function bodyFor(route: Route, { shape, fields }: Pick<Undo, 'shape' | 'fields'>, shown: Json): object {
   const body = route.body as TObject
   const sent = splitReadOnly(body, shape, shown).body as Json

@@ -8,22 +8,22 @@ import { bodyFor, type Routes, type Undo, undoOf } from './undo.ts'
 type Json = Readonly<Record<string, unknown>>
 export type Event = Pick<AuditEventRow, 'id' | 'operation' | 'resource_id' | 'before' | 'after'>
 
-/** One change that undoes a part of an event. */
+/** One change that undoes part of an event. */
 export type Step = {
   readonly change: PlannedChange
   readonly event: Event
-  /** What the event was about, which may be created again under another id. */
+  /** The event's resource. It may be created again under another id. */
   readonly resource: string
-  /** The fields in which it must find the resource as the event left it, and what they were. */
+  /** Fields that must still have the event's result, and their values. */
   readonly found: readonly string[]
   readonly after: Json
-  /** The fields in which it must leave the resource as the event found it, and what they were. */
+  /** Fields that must be restored, and their values. */
   readonly left: readonly string[]
   readonly before: Json
 }
 export type Steps = {
   readonly steps: readonly Step[]
-  /** For each resource that is created again, the position of the change that does. */
+  /** Position of the change that recreates each deleted resource. */
   readonly createdAgain: ReadonlyMap<string, number>
 }
 
@@ -32,20 +32,20 @@ export const notReversible = ({ id, operation }: Pick<Event, 'id' | 'operation'>
     details: { event: toId('ev', id), operation },
   })
 
-/** How to undo an event, or a refusal that says why it cannot be. */
+/** How to undo an event. Throws a refusal if that is impossible. */
 export function undoOfEvent(routes: Routes, event: Event): Undo {
   const undo = undoOf(routes, event.operation)
   if (typeof undo === 'string') throw notReversible(event, undo)
   const { id } = routes.get(event.operation)?.params ?? {}
-  // Such as the key of an identity, which ends with it.
+  // For example the key of an identity, which is deleted with it.
   if (id && !isId(id as IdPrefix, event.resource_id))
     throw notReversible(event, `${event.resource_id} was changed along with something else.`)
   return undo
 }
 
 /**
- * The changes that undo the events, which come newest first. Each finds the resource as the event left it, unless it
- * has been changed since.
+ * Changes that undo the events, which come newest first. Each requires that the resource has not been changed since its
+ * event.
  */
 export function stepsOf(routes: Routes, events: readonly Event[], edgeOf: ReadonlyMap<string, string>): Steps {
   const steps: Step[] = []
@@ -67,7 +67,7 @@ export function stepsOf(routes: Routes, events: readonly Event[], edgeOf: Readon
       ...{ route: undo.by, body: bodyFor(undo.by, undo, before) },
     })
     createdAgain.set(resource, steps.length - 1)
-    // Lists are newest first, and the order of creation is part of what is shown.
+    // Recreates them in their original order: lists are newest first, and responses show that order.
     for (const { field, undo: ofPart } of undo.parts)
       for (const part of (before[field] as (Json & { id: string })[] | undefined)?.toReversed() ?? [])
         create(event, part.id, part, ofPart)
@@ -95,7 +95,7 @@ export function stepsOf(routes: Routes, events: readonly Event[], edgeOf: Readon
   return { steps, createdAgain }
 }
 
-/** What names a resource that an earlier change creates again is to name the new one. */
+/** Replaces ids of deleted resources with references to the change that recreates them. */
 function pointedAtNew(value: unknown, createdAgain: Steps['createdAgain']): unknown {
   const text = (each: string) => (createdAgain.has(each) ? `{{changes[${createdAgain.get(each)}].id}}` : each)
   if (typeof value === 'string') return text(value)
@@ -104,7 +104,7 @@ function pointedAtNew(value: unknown, createdAgain: Steps['createdAgain']): unkn
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [text(name), pointedAtNew(each, createdAgain)]))
 }
 
-/** The edges of routes, as far as the events say. */
+/** The edges of routes, if the events name them. */
 export function edgesIn(events: readonly Event[]): Map<string, string> {
   const routes = events.flatMap(({ before, after }) =>
     [before, after].flatMap((shown) => [shown, ...((shown?.routes as Json[] | undefined) ?? [])]),

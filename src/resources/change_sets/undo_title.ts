@@ -3,10 +3,10 @@ import type { Event } from './undo_steps.ts'
 
 const deeds: Readonly<Record<string, string>> = { create: 'creation', delete: 'deletion' }
 const nameFields = ['description', 'name', 'cidr', 'match', 'address', 'domain']
-/** A title has to fit into a description of 255 bytes in any alphabet, together with why it was undone. */
+/** With the reason for the undo, a title must fit into a description of 255 bytes in any alphabet. */
 const maxNameLength = 32
 
-/** 'Undo the deletion of IP policy offices': what people read in the list of change sets before they apply or approve it. */
+/** 'Undo the deletion of IP policy offices': shown in the list of change sets. */
 function titleOfUndo(events: readonly Event[]): string {
   const [first, ...others] = events
   if (!first) return 'Undo'
@@ -14,7 +14,7 @@ function titleOfUndo(events: readonly Event[]): string {
   return `Undo ${whatOf(first)}${more}`
 }
 
-/** The same of a change set, which people may have given a name. */
+/** Title for undoing a change set, which may have a description. */
 export const titleOfUndoOf = (description: string | null, events: readonly Event[]): string =>
   description === null ? titleOfUndo(events) : `Undo change set "${cut(description)}"`
 

@@ -36,11 +36,11 @@ export const toChangeSet = (row: ChangeSetRow, uri: (path: string) => string): C
   applied_resources: row.applied_resources && [...row.applied_resources],
 })
 
-/** Covers everything that decides what applying it does, and what is said about it. */
+/** Covers everything that determines the effect of applying it, and its description. */
 export const contentSha256 = ({ description, metadata, changes, base }: ChangeSetRow): string =>
   hash('sha256', JSON.stringify([description, metadata, changes, base]))
 
-/** The audit has an event for each change that is made, so a hash of the changes is enough for that of the set. */
+/** Each change is audited separately, so the change set's own event contains only a hash of them. */
 export const stableChangeSetFields = ({ changes, ...fields }: ChangeSet): object => ({
   ...fields,
   changes_sha256: hash('sha256', JSON.stringify(changes)),

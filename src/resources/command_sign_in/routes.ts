@@ -51,7 +51,7 @@ const noSuchCode = () =>
     'No command waits with this code: it was mistyped, answered already, or has expired. Run gatehouse login again.',
   )
 
-/** A key that signs in another command would outlive its own expiry, and no person would have compared the codes. */
+/** A key that signed in another command would outlive its own expiry, and no person would have compared the codes. */
 function requireSession({ caller }: Pick<Handling<object, object, unknown>, 'caller'>): void {
   if (!caller.sessionId)
     throw new Refusal('ERR_NOT_FOUND', 'A command is signed in by a person in the dashboard, not by a bearer token.')
@@ -113,7 +113,7 @@ export const commandSignInRoutes = [
         const inTime = caller.apiKeyExpiresAt === null || Date.parse(until) <= Date.parse(caller.apiKeyExpiresAt)
         const wanted: NewApiKey = {
           ownerId: caller.ownerId,
-          // A token that is never revealed: the command gets its own when it asks for it.
+          // A token that is never revealed: the command gets its own when it collects the key.
           tokenHash: hashToken(newToken()),
           description: `gatehouse login on ${row.host}`,
           metadata: null,

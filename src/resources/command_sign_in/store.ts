@@ -5,7 +5,7 @@ import type { Caller } from '../../identity/caller.ts'
 import { hashToken } from '../../identity/token.ts'
 import { newUuid, type Uuid } from '../../kernel/ids.ts'
 
-/** How long a person has to approve one, and the command to fetch its key. */
+/** Time limit for approving the sign-in and collecting the key. */
 export const commandSignInSeconds = 10 * 60
 
 export type CommandSignInRow = {
@@ -20,7 +20,7 @@ const columns = sql`id, client, host, host(source_ip) as source_ip, created_at, 
 
 type Wanted = { code: string; challenge: Buffer; client: string; host: string; sourceIp: string | undefined }
 
-/** Without an account, which is known only on approval. Resolves to undefined when the code is in use. */
+/** Has no account yet; the approval determines it. Resolves to undefined if the code is in use. */
 export const insertCommandSignIn = (db: Db, wanted: Wanted) =>
   maybeOne<CommandSignInRow>(
     db,
@@ -32,7 +32,7 @@ export const insertCommandSignIn = (db: Db, wanted: Wanted) =>
     returning ${columns}`,
   )
 
-/** One that waits for an answer, held until the transaction ends. */
+/** A pending sign-in, locked until the transaction ends. */
 export const findPending = (db: Db, code: string) =>
   maybeOne<CommandSignInRow>(
     db,
@@ -51,8 +51,8 @@ export const approve = (db: Db, { accountId }: Caller, id: Uuid, apiKeyId: Uuid)
 export type Collected = { api_key_id: Uuid; account_id: Uuid; expires_at: string | null }
 
 /**
- * Gives the key that was approved its token, and forgets the request: a second collection finds nothing. Until now the
- * key had a token that was never revealed, so none was ever stored.
+ * Gives the approved key its token and deletes the request, so a second collection finds nothing. Before this, the key
+ * had a token that was never revealed.
  */
 export const collect = (db: Db, id: Uuid, challenge: Buffer, tokenHash: Buffer) =>
   maybeOne<Collected>(
@@ -75,8 +75,8 @@ export const stateOf = (db: Db, id: Uuid, challenge: Buffer) =>
   )
 
 /**
- * Deletes sign-ins that were not finished, at a provider or with a command, and the keys of `gatehouse login` a day after
- * they expired: a person gets one nearly every day, and an inquiry into a failed call should still find it.
+ * Deletes unfinished sign-ins at providers and of commands, and keys of `gatehouse login` one day after expiry: people
+ * get one nearly every day, and investigations of a failed call should still find it.
  */
 export async function deleteEndedSignIns(db: Db): Promise<void> {
   await deleteInBatches(db, sql`sign_in_flows`, sql`expires_at <= now()`)

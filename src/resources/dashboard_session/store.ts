@@ -7,11 +7,11 @@ import { type Id, newUuid, toUuid, type Uuid } from '../../kernel/ids.ts'
 export type SessionRow = { id: Uuid; created_at: string; expires_at: string }
 const columns = sql`id, created_at, expires_at`
 
-/** Resolves to undefined when the key lost this token a moment ago. */
+/** Resolves to undefined if the key's token was just replaced. */
 export const insertSession = (db: Db, { accountId, apiKeyId }: Caller, hashes: { token: Buffer; secret: Buffer }) =>
   maybeOne<SessionRow>(
     db,
-    // The lock on the key's row: a request that deletes or rotates the key now waits, and then meets this session too.
+    // Locks the key's row: a concurrent delete or rotation waits, and then finds this session.
     sql`
     with key as (
       select id from api_keys k
@@ -26,7 +26,7 @@ export const insertSession = (db: Db, { accountId, apiKeyId }: Caller, hashes: {
 
 export type SignedInBy = { identityId: Uuid; provider: string; sid: string | null; idToken: string | null }
 
-/** A session that a provider vouches for. It hangs on the identity's key; undefined when that was deleted a moment ago. */
+/** A session from a provider sign-in, attached to the identity's key; undefined if the identity was just deleted. */
 export const insertProviderSession = (
   db: Db,
   { accountId, apiKeyId }: Pick<Caller, 'accountId' | 'apiKeyId'>,
@@ -47,14 +47,17 @@ export const insertProviderSession = (
     returning ${columns}`,
   )
 
-/** What goes to the provider when the person signs out. */
+/** Data for signing out at the provider. */
 export const findSignedInBy = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id: Id<'ses'>) =>
   maybeOne<{ provider: string | null; id_token: string | null }>(
     db,
     sql`select provider, id_token from dashboard_sessions where account_id = ${accountId} and id = ${toUuid(id)}`,
   )
 
-/** Ends the sessions of a subject, or of one session at the provider, opened before a moment. Resolves to those ended. */
+/**
+ * Ends the sessions of a subject, or of one session at the provider, that were opened before a moment. Resolves to the
+ * ended sessions.
+ */
 export const deleteProviderSessions = (
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -72,7 +75,7 @@ export const deleteProviderSessions = (
     returning s.id, i.owner_id, i.provider`,
   )
 
-/** A key has at most this many sessions: the one that was opened first makes room. */
+/** Sessions per key. A new one replaces the oldest. */
 const maxSessions = 50
 
 export const endOldestSessions = (
@@ -93,7 +96,7 @@ export const findSession = (db: Db, { accountId }: Caller, id: Id<'ses'>) =>
     sql`select ${columns} from dashboard_sessions where account_id = ${accountId} and id = ${toUuid(id)}`,
   )
 
-/** Resolves to undefined when it has ended already. */
+/** Resolves to undefined if it has already ended. */
 export const deleteSession = (db: Db, { accountId }: Pick<Caller, 'accountId'>, id: Id<'ses'>) =>
   maybeOne<SessionRow>(
     db,

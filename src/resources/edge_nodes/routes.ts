@@ -166,7 +166,10 @@ const shown = (node: KnownNode, { joined, accepted, status }: Around): Static<ty
 type NodeRefusal = KnownNode['refusals'][number]
 const refusedGenerations = ({ refusals }: KnownNode): number[] => refusals.map(({ generation }) => generation ?? 0)
 
-/** Nodes serve many accounts, and a refusal names its record: each account sees its own, and those of no account. */
+/**
+ * Nodes serve many accounts, and a refusal names its record. Each account sees its own refusals and those without an
+ * account.
+ */
 const isFor =
   (own: ReadonlySet<number>) =>
   ({ generation }: NodeRefusal): boolean =>
@@ -180,7 +183,7 @@ export const edgeNodeRoutes = [
     path: '/edge_nodes',
     success: 200,
     response: EdgeNodeList,
-    // Where the edges run concerns only the account's admins.
+    // Only admins see where the edges run.
     access: 'admin',
     async handle({ db, caller, edges }) {
       const newest_generation = await settledGeneration(db)

@@ -4,7 +4,7 @@ import type { Caller } from '../../identity/caller.ts'
 import type { EdgeNode } from '../../kernel/edge/edge_nodes.ts'
 import { cellsOf } from '../../operations/placement.ts'
 
-/** The accepted key of each node, as `node key`. Nodes are the installation's, so there is no account in it. */
+/** Accepted keys of nodes, as `node key`. Nodes belong to the installation, so rows have no account. */
 export async function acceptedNodeKeys(db: Db): Promise<Set<string>> {
   const rows = await many<{ accepted: string }>(
     db,
@@ -13,7 +13,7 @@ export async function acceptedNodeKeys(db: Db): Promise<Set<string>> {
   return new Set(rows.map(({ accepted }) => accepted))
 }
 
-/** When each node joined, by name. Revoked ones are among them, because they are listed for a while. */
+/** Join time by node name. Includes revoked nodes, which stay listed for a while. */
 export async function joinTimes(db: Db): Promise<ReadonlyMap<string, string>> {
   const rows = await many<{ name: string; joined_at: string }>(
     db,
@@ -22,7 +22,7 @@ export async function joinTimes(db: Db): Promise<ReadonlyMap<string, string>> {
   return new Map(rows.map(({ name, joined_at }) => [name, joined_at]))
 }
 
-/** Names of nodes of the account's cells that reported within the last week. */
+/** Nodes in the account's cells that reported within the last week. */
 export async function keptNodes(db: Db, { accountId }: Pick<Caller, 'accountId'>): Promise<string[]> {
   const rows = await many<{ name: string }>(
     db,
@@ -31,7 +31,7 @@ export async function keptNodes(db: Db, { accountId }: Pick<Caller, 'accountId'>
   return rows.map(({ name }) => name)
 }
 
-/** The nodes that serve the account. */
+/** Nodes that serve the account. */
 export async function ownNodes(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,

@@ -12,8 +12,8 @@ export function checkCells({ cells }: { cells?: Names }): void {
 }
 
 /**
- * Refuses cells that do not serve the account, and never tells one that it is not placed in from one that does not exist.
- * Until the transaction ends, the operator can neither take the account from the others nor delete them.
+ * Refuses cells that do not serve the account, without revealing whether they exist. Until the transaction ends, the
+ * operator can neither delete the others nor remove the account from them.
  */
 export async function holdCells(tx: Db, { accountId }: Pick<Caller, 'accountId'>, names: Names): Promise<void> {
   if (!names) return

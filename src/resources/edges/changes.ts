@@ -14,10 +14,10 @@ import { type EdgeRow, noteCellLimit, putModule, removeModule } from './store.ts
 
 type Sent = Record<string, unknown>
 
-/** Sent with every new edge: to a node, an account whose restrictions it does not know is shut. */
+/** Sent with every new edge: nodes refuse all traffic of an account whose restrictions they do not know. */
 export const restrictionsKey = (accountId: Uuid): RecordKey => `restrictions.${toId('ac', accountId)}`
 
-/** Sent with each edge or route that has a limit of the cell: nodes that do not know how many they are let no one through. */
+/** Sent with every edge or route that has a cell-wide limit: nodes that do not know their number let nobody through. */
 export const cellNodesKeys = (
   { modules }: Pick<EdgeRow, 'modules'>,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -25,7 +25,7 @@ export const cellNodesKeys = (
 const isOfCell = (settings: object | undefined): boolean =>
   (settings as Partial<RateLimit> | undefined)?.scope === 'cell'
 
-/** Sets a module, with what it refers to held until the end of the transaction. */
+/** Sets a module and locks the resources that it refers to until the transaction ends. */
 export async function setModule(
   tx: Db,
   caller: Caller,
@@ -40,7 +40,7 @@ export async function setModule(
   if (name === 'rate_limit' && isOfCell(stored.settings)) await noteCellLimit(tx, caller)
 }
 
-/** The modules that a create or a PATCH carries: an object sets one, null removes it, and an omitted one stays. */
+/** Modules inside a create or PATCH: an object sets one, null removes it, and an omitted one stays. */
 export async function setInlineModules(
   tx: Db,
   caller: Caller,
@@ -56,7 +56,7 @@ export async function setInlineModules(
   }
 }
 
-/** What the schema cannot say of modules in a body. */
+/** Checks of modules in a body beyond the schema. */
 export const checkInlineModules =
   (kind: EdgeKind) =>
   (sent: Sent, _settings: InstallationSettings, isVendorClient: boolean): void => {
@@ -66,14 +66,14 @@ export const checkInlineModules =
     }
   }
 
-/** Two spellings of one hostport are one. */
+/** Compares canonical spellings. */
 export function checkHostports({ hostports = [] }: { hostports?: string[] }): void {
   const canonical = hostports.map(canonicalHostport)
   const twice = canonical.findIndex((hostport, index) => canonical.indexOf(hostport) !== index)
   if (twice >= 0) throw invalidField(`hostports[${twice}]`, `repeats an earlier entry (${canonical[twice]})`)
 }
 
-/** Names under co.uk belong to many owners, so no account may hold all of them. */
+/** Names under co.uk belong to many owners, so no account may claim a wildcard there. */
 export function checkWildcards({ wildcardSuffixes }: InstallationSettings, hostports: readonly string[] = []): void {
   for (const [index, text] of hostports.entries()) {
     const [name = ''] = canonicalHostport(text).split(':')
@@ -95,7 +95,7 @@ export async function setHostports(
   if (hostports) await replaceHostports(tx, caller, edgeId, hostports.map(canonicalHostport))
 }
 
-/** The operator opens a range of ports for TCP edges; the rest of the machine is not theirs. */
+/** The operator reserves a port range for TCP edges; all other ports of the machine are off limits. */
 export function checkTcpPorts({ tcpPorts }: InstallationSettings, hostports: readonly string[] = []): void {
   for (const [index, text] of hostports.entries()) {
     const parsed = parseHostport(text)

@@ -11,13 +11,13 @@ import { hostportsOf, replaceHostports, takenHostport } from './hostports.ts'
 import { type Claim, claims, refuseHostports } from './ownership.ts'
 
 type Account = Pick<Caller, 'accountId'>
-/** A reservation that covers a name: held by whichever account, or this account's own without a hold. */
+/** A reservation that covers a name: held by any account, or one of this account that is not held. */
 type Reservation = { id: Uuid; account_id: Uuid; domain: string; challenge: string; held: boolean }
 
 /**
- * The hostports of an HTTPS edge. Each needs a domain that its account holds, unless the operator trusts all accounts;
- * one that the edge has already needs none, so that nothing that works today ends because others have joined. No account
- * gets a name under a domain that another account holds.
+ * Sets the hostports of an HTTPS edge. Each new one needs a domain that the account holds, unless the operator trusts
+ * all accounts. Existing hostports need none, so that nothing breaks when further accounts join. No account gets a name
+ * under another account's held domain.
  */
 export async function setHttpsHostports(
   tx: Db,
@@ -43,7 +43,7 @@ export async function setHttpsHostports(
   }
   if (required) await displaceUnproven(tx, account, [...domainOfHostport.keys()])
   await replaceHostports(tx, account, edgeId, hostports, domainOfHostport)
-  // A managed certificate may have to be for more names now.
+  // The managed certificate may need more names now.
   const added = hostports.filter((hostport) => !kept.has(hostport))
   if (added.length > 0) await replanOrders(tx, account.accountId, namesOver(added))
 }
@@ -52,7 +52,7 @@ const namesOver = (hostports: readonly string[]): string[] => [
   ...new Set(hostports.flatMap((hostport) => domainsOver(domainOf(hostport)))),
 ]
 
-/** Those that are held are locked until the end of the transaction, so that none lapses meanwhile. */
+/** Locks held reservations until the transaction ends, so that none lapses meanwhile. */
 async function findReservations(
   tx: Db,
   { accountId }: Account,
@@ -76,7 +76,7 @@ async function findReservations(
   return [...own, ...others]
 }
 
-/** With one account there is no other to protect. */
+/** A single account has nobody to be protected from. */
 export async function isProofRequired(db: Db, { ownership }: Pick<DomainService, 'ownership'>): Promise<boolean> {
   if (ownership !== 'auto') return ownership === 'required'
   const { count } = await one<{ count: number }>(db, sql`select count(*) from (select from accounts limit 2) few`)
@@ -93,8 +93,8 @@ function unverified(hostport: string, index: number, reservation: Reservation | 
 }
 
 /**
- * What other accounts have of these names without holding their domain gives way: it dates from a time when the first to
- * ask got the name, or its proof has lapsed. Their edges show it under refused_hostports.
+ * Removes unproven claims of other accounts to these names: they date from a time when names were first come, first
+ * served, or their proof has lapsed. Their edges list them under refused_hostports.
  */
 async function displaceUnproven(tx: Db, { accountId }: Account, hostports: readonly string[]): Promise<void> {
   if (hostports.length === 0) return

@@ -6,7 +6,7 @@ import type { EdgeKind } from './module.ts'
 
 export type EdgeFilters = { hostport?: string; match?: string; backend_id?: BackendId; ip_policy_id?: Id<'ipp'> }
 
-/** Conditions on a query that calls the table `e`. Each begins with what an index of its own finds. */
+/** Conditions on the table `e`. Each starts with a condition that has its own index. */
 export const edgeFilters = (
   accountId: Uuid,
   kind: EdgeKind,
@@ -17,7 +17,7 @@ export const edgeFilters = (
   ${backend_id ? carrying(kind, sql`from edge_modules m where m.account_id = ${accountId} and m.backend_id = ${toUuid(backend_id)}`) : nothing}
   ${ip_policy_id ? carrying(kind, sql`from edge_module_policies m where m.account_id = ${accountId} and m.ip_policy_id = ${toUuid(ip_policy_id)}`) : nothing}`
 
-/** HTTPS edges have no modules: their routes do. */
+/** HTTPS edges have no such modules; their routes do. */
 const carrying = (kind: EdgeKind, modules: SqlFragment): SqlFragment =>
   kind === 'https'
     ? sql`and e.id in (

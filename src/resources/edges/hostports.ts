@@ -11,8 +11,8 @@ import { beyondQuota } from '../../kernel/quota_refusal.ts'
 type Account = Pick<Caller, 'accountId'>
 
 /**
- * The hostports in the order given, instead of those that the edge had, refused ones included. The database decides who
- * owns what: the primary key within an account, the trigger hostports_one_owner between accounts.
+ * Replaces all hostports of the edge, including refused ones, in the given order. The database decides about conflicts:
+ * the primary key within an account, the trigger hostports_one_owner between accounts.
  */
 export async function replaceHostports(
   tx: Db,
@@ -38,7 +38,7 @@ async function insertHostports(
   domainOfHostport: ReadonlyMap<string, Uuid>,
 ): Promise<string[]> {
   try {
-    // In one order for everybody: two edges that want the same hostports then wait for each other without a deadlock.
+    // Sorted, so that two edges that want the same hostports wait for each other without a deadlock.
     const rows = await many<{ hostport: string }>(
       tx,
       sql`
@@ -58,8 +58,8 @@ async function insertHostports(
 }
 
 /**
- * Ports are few, and one account's belong to no other, so no account may take them all. Changes of one account's TCP hostports
- * take turns, so that two at once cannot pass the limit together. An account above the limit can still drop ports.
+ * Ports are scarce and belong to one account each, so every account has a limit. An account's changes of TCP hostports
+ * are serialized, so that two cannot exceed it together. An account over the limit can still remove ports.
  */
 export async function limitingTcpPorts(
   tx: Db,
@@ -75,7 +75,7 @@ export async function limitingTcpPorts(
     throw beyondQuota({ kind: 'tcp_ports', limit: quota, used: before.used, added: used - before.used })
 }
 
-/** How many TCP ports an account has: names and addresses that share a port take one. */
+/** Number of TCP ports of an account. Hostports that share a port count once. */
 export const countTcpPorts = (accountId: SqlFragment) => sql`(
       select count(distinct hostport_claim(hostport)) from hostports
       where account_id = ${accountId} and hostport not like '%:443')`
@@ -95,7 +95,6 @@ export const hostportsOf = async (tx: Db, { accountId }: Account, edgeId: Uuid):
     )
   ).map(({ hostport }) => hostport)
 
-/** In the whole installation, for the operator's metrics. */
 export const countRefusedHostports = async (db: Db): Promise<number> =>
   (await one<{ count: number }>(db, sql`select count(*) from refused_hostports`)).count
 
@@ -109,7 +108,10 @@ const findOwnEdge = (tx: Db, { accountId }: Account, hostport: string) =>
     where h.hostport = ${hostport} and h.account_id = ${accountId}`,
   )
 
-/** Never reveals another account's hostport: neither its owner, nor whether it is this name or one that covers it. */
+/**
+ * Reveals nothing about other accounts' hostports: neither the owner, nor whether the name itself or a wildcard
+ * conflicts.
+ */
 export function takenHostport(
   hostport: string,
   sent: readonly string[],

@@ -49,7 +49,7 @@ import {
 } from './store.ts'
 import { toHttpsEdge, toHttpsRoute } from './view.ts'
 
-/** An edge shows all of its routes, so that their number has to end somewhere. */
+/** Limited because an edge shows all of its routes. */
 const maxRoutes = 1_000
 
 const routeKey = (id: Uuid): RecordKey => `route.${toId('edghtsrt', id)}`
@@ -64,7 +64,8 @@ const edges: Resource<{ id: 'edghts' }, HttpsEdgeRow, typeof HttpsEdge> = {
   statuses: httpsEdgeStatuses,
   find: findHttpsEdge,
   guard: edgeGuard(['delete']),
-  // Its routes name the edge and not its hostports, so they change with it only when it goes, or goes elsewhere.
+  // Records of routes name the edge, not its hostports, so they change only if the edge is deleted or moves to other
+  // cells.
   records: ({ id, routes, cells, modules }, { accountId }, verb, before) => [
     `https.${toId('edghts', id)}`,
     ...(modules.mutual_tls || before?.modules.mutual_tls ? [`mutual_tls.${toId('edghts', id)}` as const] : []),
@@ -132,7 +133,7 @@ export const httpsEdgeRoutes = [
   updateRoute(edges, {
     access: 'anyone',
     body: HttpsEdgeUpdate,
-    // Its routes may be sent back with it.
+    // Clients may send back the routes that a GET returned.
     bodyLimitBytes: moduleBodyLimitBytes,
     errors: ['ERR_HOSTPORT_TAKEN', 'ERR_DOMAIN_UNVERIFIED'],
     check: checkEdge,
@@ -212,7 +213,7 @@ export const httpsEdgeRoutes = [
   ...moduleRoutes(routes, 'route'),
 ]
 
-/** All three, so that a response says which are the defaults. Null when all are. */
+/** All three, so that responses show which are defaults. Null if all are. */
 function timeoutsIn(sent: Partial<RouteTimeouts> | null | undefined): RouteTimeouts | null {
   const { connect_seconds = null, response_seconds = null, idle_seconds = null } = sent ?? {}
   const isDefault = connect_seconds === null && response_seconds === null && idle_seconds === null

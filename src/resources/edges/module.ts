@@ -7,7 +7,7 @@ import type { BackendId, BackendKind } from '../../kernel/edge/backends.ts'
 import type { Id as IdText, Uuid } from '../../kernel/ids.ts'
 
 type UriOf = (path: string) => string
-/** A module as it is kept. What it refers to is apart from its settings, so that foreign keys can hold it. */
+/** A stored module. References are kept outside the settings, so that foreign keys can protect them. */
 export type StoredModule = {
   enabled: boolean
   settings: object
@@ -23,7 +23,7 @@ export type NewModule = {
 }
 export type EdgeKind = 'tcp' | 'https' | 'route'
 
-/** For requests that carry modules: 50 headers of the longest name and value, and as many to remove, are 230 KiB. */
+/** For requests with modules: 50 headers to add, each of maximum size, and as many to remove take 230 KiB. */
 export const moduleBodyLimitBytes = 1024 * 1024
 
 const Enabled = Type.Optional(
@@ -32,15 +32,15 @@ const Enabled = Type.Optional(
 const EnabledShown = Type.Boolean({ description: 'Whether the module is applied to traffic.' })
 
 export type Module = {
-  /** What a PUT sends, and what is set inline. */
+  /** Body of a PUT, and of an inline module. */
   body: TObject
   shape: TObject
-  /** What carries it. */
+  /** Kinds of edges that can have it. */
   on: readonly EdgeKind[]
-  /** What the schema cannot say. `prefix` is where in the request the module stands. */
+  /** Checks beyond the schema. `prefix`: path of the module in the request. */
   check: (body: object, prefix: string, isVendorClient: boolean) => void
   toStored: (body: object) => NewModule
-  /** Refuses references to what is not there or does not fit, and holds the rest. */
+  /** Refuses invalid references and locks the others. */
   hold?: (tx: Db, caller: Caller, stored: NewModule, prefix: string, on: EdgeKind) => Promise<void>
   show: (stored: StoredModule, uri: UriOf) => Record<string, unknown>
 }
@@ -57,7 +57,7 @@ export function define<B extends TProperties, S extends TProperties>(definition:
 }): Module {
   const { title, on, body, shape, check, toStored, hold, show } = definition
   const Settings = Type.Object(body)
-  // The route has validated it. Here it gets the type of this module again, which a table of modules cannot keep.
+  // The route has validated the body. This only restores the static type, which the table of modules loses.
   const settingsIn = (sent: object) => {
     if (accepts(Settings, sent)) return sent
     throw new Error(`the body of a ${title} was not validated`)

@@ -10,7 +10,7 @@ import { type EdgeKind, type Module, moduleBodyLimitBytes } from './module.ts'
 import { type ModuleName, modulesOn } from './modules.ts'
 import { type EdgeRow, removeModule } from './store.ts'
 
-/** PUT, GET and DELETE of every module that edges of a kind carry, each on its own path below the edge's. */
+/** PUT, GET and DELETE of each module below the edge's path. */
 export const moduleRoutes = <P extends ItemParams, Row extends EdgeRow, Shape extends TObject>(
   edges: Resource<P, Row, Shape>,
   kind: EdgeKind,
@@ -23,7 +23,7 @@ export const moduleRoutes = <P extends ItemParams, Row extends EdgeRow, Shape ex
 
 type Entry = [ModuleName, Module]
 
-/** Only this module decides about addresses. */
+/** Only the `ip_restriction` module decides about addresses. */
 const guardOn = (edges: { readonly guard?: Guard }, name: ModuleName): Guard | undefined =>
   name === 'ip_restriction' ? edges.guard : undefined
 

@@ -177,7 +177,7 @@ const rewriteFields = {
   ),
 }
 
-/** An empty text is none. */
+/** Treats an empty string as null. */
 const rewriteOf = ({ strip_prefix, add_prefix, host }: Partial<Rewrite>): Rewrite => ({
   strip_prefix: strip_prefix || null,
   add_prefix: add_prefix || null,
@@ -185,8 +185,8 @@ const rewriteOf = ({ strip_prefix, add_prefix, host }: Partial<Rewrite>): Rewrit
 })
 
 /**
- * Every module, and all that is particular to it. Its paths, its place in edges and routes, its storage, its audit
- * and its records come from this table: a new module is a row here and its tests.
+ * All modules. Paths, place in edges and routes, storage, audit and records derive from this table, so a new module
+ * needs only a row here and its tests.
  */
 export const modules = {
   backend: define({
@@ -314,7 +314,7 @@ export const modules = {
 } as const satisfies Record<string, Module>
 
 export type ModuleName = keyof typeof modules
-/** A TCP edge has connections where a route has requests. */
+/** On TCP edges, the limit counts connections instead of requests. */
 const onTcpEdges: Partial<Record<ModuleName, Module>> = { rate_limit: connectionLimitModule }
 export const modulesOn = (kind: EdgeKind): [ModuleName, Module][] =>
   (Object.entries({ ...modules, ...(kind === 'tcp' && onTcpEdges) }) as [ModuleName, Module][]).filter(([, module]) =>

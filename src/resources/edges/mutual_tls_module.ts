@@ -50,7 +50,7 @@ const Authority = Closed(
   { title: 'ClientAuthority' },
 )
 
-/** Stored as they were sent, so that what is read back is what was written. Nodes get the certificates without what is around them. */
+/** Stores the text as sent, so that a GET returns it unchanged. Nodes get only the certificates in it. */
 export const mutualTlsModule = define({
   title: 'MutualTlsModule',
   on: ['https'],

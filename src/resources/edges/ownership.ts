@@ -21,7 +21,7 @@ export type RefusedClaim = {
   accountId: string
   edgeId: string
   reason: RefusedHostport['reason']
-  /** The claim that stays in force instead. */
+  /** The conflicting claim that stays in force. */
   overlaps?: { hostport: string; accountId: string; edgeId: string }
 }
 
@@ -29,9 +29,9 @@ const edgeIdOf = ({ kind, edge_id }: Claim) => toId(kind === 'tcp' ? 'edgtcp' : 
 const recordKeyOf = (claim: Claim) => `${claim.kind}.${edgeIdOf(claim)}` as RecordKey
 
 /**
- * For a database in which accounts could still overlap: the older claim stays in force, the other is refused. Hostports
- * have no date of their own, so that of their edge counts. Call it in the transaction that adds the constraint. Resolves
- * to what was refused.
+ * Resolves overlaps between accounts in a database from before the constraint: the older claim stays, the other is
+ * refused. The edge's creation time counts, because hostports have none. Call it in the transaction that adds the
+ * constraint. Resolves to the refused claims.
  */
 export async function refuseOverlaps(tx: Db, wildcardSuffixes: readonly string[]): Promise<RefusedClaim[]> {
   await run(tx, sql`lock table hostports in share row exclusive mode`)
@@ -57,7 +57,7 @@ const shown = (claim: Claim) => ({
   edgeId: edgeIdOf(claim),
 })
 
-/** One row for each hostport of an edge. Queries call the hostport `h` and its edge `e`. */
+/** One row per hostport. Queries name the hostport `h` and its edge `e`. */
 export const claims = sql`
   select h.hostport, h.account_id, h.edge_id, e.kind, e.created_at
   from hostports h join edges e on e.account_id = h.account_id and e.id = h.edge_id`
@@ -71,7 +71,7 @@ async function findWildcardsOfSharedDomains(tx: Db, allowed: readonly string[]):
   return many<Claim>(tx, sql`${claims} where h.hostport = any(${found.map(({ hostport }) => hostport)})`)
 }
 
-/** Oldest first: a claim that is itself refused does not refuse others. */
+/** Processes the oldest first, because a refused claim must not refuse others. */
 async function findYoungerClaims(tx: Db, without: readonly string[]): Promise<Loser[]> {
   const rivals = new Map<string, string[]>()
   for (const { a, b } of await overlappingPairs(tx, without)) {
@@ -92,7 +92,9 @@ async function findYoungerClaims(tx: Db, without: readonly string[]): Promise<Lo
   return losers
 }
 
-/** Pairs from different accounts: the same port, or a wildcard and a name under it. The same claims as hostports_one_owner's. */
+/**
+ * Pairs of different accounts: the same port, or a wildcard and a name under it. Same claims as in hostports_one_owner.
+ */
 const overlappingPairs = (tx: Db, without: readonly string[]) =>
   many<{ a: string; b: string }>(
     tx,
@@ -110,12 +112,12 @@ const overlappingPairs = (tx: Db, without: readonly string[]) =>
     where a.hostport not like '%:443'`,
   )
 
-/** Out of force, on every node, and in the audit of their accounts. */
+/** Removes the hostports on all nodes and audits it in their accounts. */
 export async function refuseHostports(tx: Db, losers: readonly Loser[], operation: string): Promise<void> {
   for (const ofEdge of Map.groupBy(losers, ({ claim }) => claim.edge_id).values()) await refuse(tx, ofEdge, operation)
 }
 
-/** All of one edge. */
+/** All refused claims of one edge. */
 async function refuse(tx: Db, losers: readonly Loser[], operation: string): Promise<void> {
   const [first] = losers
   if (!first) return

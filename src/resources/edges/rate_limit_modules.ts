@@ -29,7 +29,7 @@ const Scope = Type.Unsafe<Scope>({
     'With `node`, each edge node allows as much: a client that reaches two nodes gets twice the limit. With `cell`, each node allows the limit divided by `counted_nodes` of its cell (`GET /cells`), rounded down, and at least 1.',
 })
 const storedScope = (scope: Scope | undefined) => (scope === 'cell' ? { scope } : {})
-/** Limits are kept as nodes get them: without the scope, unless it is the cell. */
+/** Stored as sent to nodes: `scope` is present only for `cell`. */
 const shown = <Limit extends { scope?: 'cell' }>(limit: Limit) => ({
   ...limit,
   scope: limit.scope ?? ('node' as const),

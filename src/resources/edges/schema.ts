@@ -53,7 +53,7 @@ const Cells = Type.Unsafe<string[] | null>({
     'Names of the cells that serve the edge, out of those of the account, which GET /cells lists. Null: all of them.',
 })
 
-/** A module sent with its edge. Null removes it. */
+/** A module inside its edge. Null removes it. */
 const inline = (kind: EdgeKind): TProperties =>
   Object.fromEntries(
     modulesOn(kind).map(([name, { body }]) => [
@@ -61,7 +61,7 @@ const inline = (kind: EdgeKind): TProperties =>
       Type.Optional(Type.Unsafe<object | null>({ ...body, type: ['object', 'null'] })),
     ]),
   )
-/** The modules that decide where traffic goes, by their types, and all others. */
+/** All modules; those that decide where traffic goes have precise types. */
 type ShownModules = TProperties & {
   [Name in keyof ForwardingModules]: ReturnType<typeof Type.Unsafe<ForwardingModules[Name]>>
 }

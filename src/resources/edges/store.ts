@@ -38,7 +38,7 @@ export type RouteRow = EdgeRow & Match & { parent_id: Uuid }
 export type HttpsEdgeRow = EdgeRow & { routes: RouteRow[] }
 type Account = Pick<Caller, 'accountId'>
 
-/** Everything about an edge or a route but whose it is. For queries that call the table `e`. */
+/** All columns except the account, for queries that name the table `e`. */
 export const edgeColumns = sql`
   e.id, e.parent_id, e.match_type, e.match, e.encoded_slashes, e.path_variants, e.websocket, e.timeouts, e.cells, e.description, e.metadata, e.created_at,
   array(select hostport from hostports h where h.account_id = e.account_id and h.edge_id = e.id order by position) as hostports,
@@ -63,8 +63,8 @@ export async function findEdge<Row extends EdgeRow>(
   lock: boolean,
 ): Promise<Row | undefined> {
   const which = sql`e.account_id = ${accountId} and e.id = ${toUuid(id)} and e.kind = ${kind}`
-  // In a statement of its own: one that has to wait for the lock goes on to read hostports and modules as they were
-  // before the wait, and the transaction that held the lock has just changed them.
+  // A separate statement: one that waits for the lock would still read hostports and modules from before the wait,
+  // which the other transaction has just changed.
   if (lock) await later(db, sql`select from edges e where ${which} for update`)
   return maybeOne<Row>(db, select(which))
 }
@@ -92,7 +92,7 @@ export const listEdges = (db: Db, { accountId }: Account, kind: 'tcp' | 'https',
 export const listHttpsEdges = async (db: Db, caller: Account, query: EdgeQuery) =>
   withRoutes(db, caller, await listEdges(db, caller, 'https', query))
 
-/** Undefined when the account has no such edge. */
+/** Undefined if the account has no such edge. */
 export async function listRoutes(db: Db, caller: Account, edgeId: Id<'edghts'>, query: EdgeQuery) {
   const { accountId } = caller
   const parentId = toUuid(edgeId)
@@ -160,7 +160,7 @@ export const updateEdge = (tx: Db, { accountId }: Account, id: Uuid, fields: Edg
 
 const storedTimeouts = ({ timeouts }: Partial<Match>): string | null => (timeouts ? JSON.stringify(timeouts) : null)
 
-/** Its hostports, routes and modules go with it. */
+/** Cascades to its hostports, routes and modules. */
 export const deleteEdge = (tx: Db, { accountId }: Account, id: Uuid) =>
   later(tx, sql`delete from edges where account_id = ${accountId} and id = ${id}`)
 
@@ -198,7 +198,7 @@ export async function putModule(
   )
 }
 
-/** From now on the account's nodes receive the number of nodes in their cell. */
+/** Makes the account's nodes receive the number of nodes in their cell. */
 export const noteCellLimit = (tx: Db, { accountId }: Account): Promise<void> =>
   run(tx, sql`insert into accounts_with_cell_limits (account_id) values (${accountId}) on conflict do nothing`)
 
@@ -223,14 +223,13 @@ async function refusingTakenMatch(query: Promise<void>): Promise<void> {
 
 export type Target = { id: Uuid; kind: EdgeKind; parent_id: Uuid | null }
 
-/** Any edge or route of the account. */
 export const findTarget = (db: Db, { accountId }: Account, id: Id) =>
   maybeOne<Target>(
     db,
     sql`select id, kind, parent_id from edges where account_id = ${accountId} and id = ${toUuid(id)}`,
   )
 
-/** TCP edges and routes that have a policy in their `ip_restriction` module, if it is enabled, with all its policies. */
+/** TCP edges and routes whose enabled `ip_restriction` module includes the policy, with all its policies. */
 export const listRestrictedBy = (db: Db, { accountId }: Account, policyId: Uuid) =>
   many<Target & { kind: 'tcp' | 'route'; enforced: boolean; policy_ids: Uuid[] }>(
     db,
@@ -247,7 +246,7 @@ export const listRestrictedBy = (db: Db, { accountId }: Account, policyId: Uuid)
   )
 
 type AttachedModule = { enforced: boolean; policies: { id: Uuid; revision: number }[] }
-/** The `ip_restriction` module with its policies and their revisions. Undefined when there is none, or it is disabled. */
+/** The `ip_restriction` module with its policies and their revisions. Undefined if absent or disabled. */
 export const findModulePolicies = (db: Db, { accountId }: Account, id: Uuid) =>
   maybeOne<AttachedModule>(
     db,

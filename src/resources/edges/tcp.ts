@@ -62,8 +62,8 @@ const check = (
 }
 
 /**
- * Last, after everything that may wait for another change of this account: from here on claims of other accounts wait
- * for us.
+ * Call it last, after everything that may wait for another change of this account: from here on, other accounts' claims
+ * wait for this transaction.
  */
 async function claimPorts(
   tx: Db,

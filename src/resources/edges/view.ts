@@ -9,7 +9,7 @@ import type { EdgeRow, HttpsEdgeRow, RouteRow } from './store.ts'
 
 type UriOf = (path: string) => string
 
-/** Every module of the kind, null where it is not set. */
+/** All modules of the kind; null if not set. */
 const shownModules = (row: EdgeRow, kind: EdgeKind, uri: UriOf): ForwardingModules => {
   const shown: Record<string, object | null> = Object.fromEntries(
     modulesOn(kind).map(([name, module]) => {
@@ -20,7 +20,7 @@ const shownModules = (row: EdgeRow, kind: EdgeKind, uri: UriOf): ForwardingModul
   return shown as ForwardingModules
 }
 
-/** Like an annotation, what is refused is left out where there is none. */
+/** Omits refused hostports if there are none, as with annotations. */
 const shownHostports = ({ hostports, refused_hostports }: EdgeRow) => ({
   hostports,
   ...(refused_hostports.length > 0 && { refused_hostports }),

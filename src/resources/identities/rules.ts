@@ -7,7 +7,7 @@ import { toId, type Uuid } from '../../kernel/ids.ts'
 import { recordDeletions } from '../../operations/audit.ts'
 import type { IdentityRow } from './store.ts'
 
-/** Who signs in has all rights of the user, from anywhere: no key gives more than it has itself. */
+/** Signing in grants all rights of the user, from anywhere, so only an unlimited key may link or invite. */
 export function refuseLimitedKey(operation: 'identities.create' | 'users.invitation.create', key: Grant): void {
   if (isUnlimited(key) && key.allowedCidrs.length === 0) return
   const who = operation === 'identities.create' ? 'linked' : 'invited'
@@ -19,8 +19,8 @@ export function refuseLimitedKey(operation: 'identities.create' | 'users.invitat
 }
 
 /**
- * Ends what signing in with an identity gave: its sessions, and the keys that `gatehouse login` got through them. Keys
- * that the person created deliberately stay, as they do when a token's session ends: programs may depend on them.
+ * Ends the sessions of an identity and the keys that `gatehouse login` created through them. Keys that the person
+ * created deliberately stay, as when a token's session ends: programs may depend on them.
  */
 export async function endAccess(tx: Db, origin: Origin, { id, api_key_id }: IdentityRow): Promise<void> {
   const { accountId } = origin

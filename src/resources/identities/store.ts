@@ -15,9 +15,9 @@ export type IdentityRow = {
   issuer: string
   subject: string
   api_key_id: Uuid | null
-  /** The key that linked it, which may be deleted by now. Null when a sign-in did. */
+  /** The key that linked it; it may have been deleted. Null if a sign-in did. */
   created_by_key_id: Uuid | null
-  /** Who linked it and could have signed in with it. */
+  /** Principals who linked it and could have signed in with it. */
   issuers: readonly Uuid[]
   created_at: string
   last_sign_in_at: string | null
@@ -26,7 +26,7 @@ type Account = Pick<Caller, 'accountId'>
 
 const columns = sql`id, owner_id, provider, issuer, subject, api_key_id, created_by_key_id, issuers, created_at, last_sign_in_at`
 
-/** Two first sign-ins of one person at once wait in line: the second finds the identity of the first. */
+/** Serializes two concurrent first sign-ins of one person: the second finds the identity of the first. */
 export const lockSubject = (tx: Db, { accountId }: Account, issuer: string, subject: string): Promise<void> => {
   const item = sql`hashtext(${JSON.stringify([accountId, issuer, subject])})`
   return later(tx, sql`select ${lockItemInTransaction('identities', item)}`)
@@ -45,7 +45,7 @@ export const insertIdentity = (
 ) =>
   maybeOne<IdentityRow>(
     db,
-    // The lock on the owner's row: a request that deletes the user now waits, and then deletes this too.
+    // Locks the owner's row: a concurrent deletion of the user waits, and then deletes this too.
     sql`
     with owner as (
       select id from principals
@@ -77,8 +77,8 @@ export const insertIdentityLineage = (tx: Db, { accountId }: Account, id: Uuid, 
   )
 
 /**
- * The living keys above an identity, held until the transaction ends: a revocation of one of them waits, and then finds
- * the key that a sign-in creates below them. In the order of their ids, which is that of revocations too.
+ * Locks the living keys above an identity, so that a concurrent revocation waits and then finds the key that a sign-in
+ * creates below them. In id order, like revocations.
  */
 export const holdAncestors = async (tx: Db, { accountId }: Account, id: Uuid): Promise<Uuid[]> => {
   const held = await many<{ id: Uuid }>(
@@ -93,7 +93,7 @@ export const holdAncestors = async (tx: Db, { accountId }: Account, id: Uuid): P
   return held.map((key) => key.id)
 }
 
-/** Deletes the identities linked with a locked key or with a key below it, and their sessions. Resolves to them. */
+/** Deletes the identities linked with a locked key or one below it, and their sessions. Resolves to the identities. */
 export const deleteIdentitiesBelow = (tx: Db, { accountId }: Account, keyId: Id<'ak'>) =>
   many<IdentityRow>(
     tx,
@@ -141,6 +141,6 @@ export const listIdentities = (
     limit ${rowsToFetch(query)}`,
   )
 
-/** Its sessions go with it, and with the key that they hang on. */
+/** Also deletes its sessions, which depend on the identity and on its key. */
 export const deleteIdentity = (db: Db, { accountId }: Account, id: Id<'idn'>): Promise<void> =>
   later(db, sql`delete from identities where account_id = ${accountId} and id = ${toUuid(id)}`)

@@ -18,5 +18,5 @@ export function toIdentity(row: IdentityRow, uri: (path: string) => string): Ide
   }
 }
 
-/** Signing in is no change of it. */
+/** Excludes fields that signing in alters. */
 export const stableIdentityFields = ({ last_sign_in_at, provider, ...fields }: Identity) => fields

@@ -40,7 +40,7 @@ const toEdgeActivity = ({ id, kind, parent_id, ...counts }: EdgeActivityRow, uri
   ...counts,
 })
 
-/** What IP restrictions and modules did lately, for an overview. Without addresses, so that members may see it. */
+/** Recent activity of IP restrictions and modules, for an overview. Contains no addresses, so members may see it. */
 export const ipActivityRoutes = [
   route({
     operation: 'ip_activity.get',
@@ -81,7 +81,7 @@ export const ipActivityRoutes = [
       const byHour = new Map(hours.map((hour) => [hour.hour, hour]))
       const total = none()
       for (const { hour, type, refused, warned } of await activityByHour(db, caller, since)) {
-        // What a node with a fast clock counts may lie ahead.
+        // A node whose clock runs ahead may report future hours.
         const counts = byHour.get(hour)?.[type]
         if (!counts) continue
         Object.assign(counts, { refused, warned })

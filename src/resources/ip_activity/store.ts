@@ -7,11 +7,11 @@ import type { Uuid } from '../../kernel/ids.ts'
 
 type HourRow = { hour: string; type: RestrictionType; refused: number; warned: number }
 
-/** By hour and type of traffic, hours in which nothing happened left out. */
+/** By hour and traffic type. Omits hours without activity. */
 export const activityByHour = (db: Db, { accountId }: Caller, since: number) =>
   many<HourRow>(
     db,
-    // What a module refused is among those of edges alone; what a restriction did at an edge is in its own counts as well.
+    // Refusals by modules occur only in the counts of edges; restrictions also have their own counts.
     sql`
     select hour, type,
       coalesce(sum(count) filter (where outcome = 'refused'), 0)::bigint as refused,
@@ -37,7 +37,7 @@ export type EdgeActivityRow = {
   last_at: string
 }
 
-/** The edges and routes with the most refusals and warnings. */
+/** Edges and routes with the most refusals and warnings. */
 export const activityByEdge = (db: Db, { accountId }: Caller, since: number, limit: number) =>
   many<EdgeActivityRow>(
     db,

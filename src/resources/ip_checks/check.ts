@@ -18,7 +18,7 @@ import type { CheckStep, IpCheck, IpCheckResult } from './schema.ts'
 type UriOf = (path: string) => string
 type Checking = Pick<Handling<unknown, unknown, IpCheck>, 'db' | 'caller' | 'evaluate' | 'body' | 'uri' | 'clock'>
 
-/** Decides as the service itself, or an edge, would, and says why. */
+/** Decides exactly as the API or an edge would, and explains the decision. */
 export async function checkAddress({ db, caller, evaluate, body, uri, clock }: Checking): Promise<IpCheckResult> {
   const { type = 'endpoints', ip } = body
   const address = parseAddress(ip)
@@ -37,7 +37,7 @@ export async function checkAddress({ db, caller, evaluate, body, uri, clock }: C
     allowed: decision.allowed,
     policies: policiesOf(decision),
   }))
-  // As at the edge: its own policies first.
+  // Same order as at the edge: its own policies come first.
   if (target && module)
     steps.unshift({
       by: 'module',
@@ -55,7 +55,7 @@ export async function checkAddress({ db, caller, evaluate, body, uri, clock }: C
   return {
     type,
     ip: address ? formatAddress(address) : ip,
-    // Unreadable input is denied even without a restriction: the caller is about to let someone in.
+    // An unparsable address is denied even without restrictions, because the caller is about to let somebody in.
     allowed: address !== undefined && refusing === undefined,
     reason: address ? reasonOf(refusing, steps) : 'This is not an IP address, and what cannot be read is refused.',
     decided_by: refusalIn(restrictions) ?? null,
@@ -74,7 +74,7 @@ async function decidedNow(
   return { target, module, decisions: await evaluate(caller, type, address) }
 }
 
-/** One that has been deleted since can be asked about as well. */
+/** Also answers for targets that have been deleted since. */
 async function decidedThen(
   { db, caller, body, clock }: Pick<Checking, 'db' | 'caller' | 'body' | 'clock'>,
   type: RestrictionType,
@@ -95,7 +95,7 @@ async function decidedThen(
   return past
 }
 
-/** The TCP edge or the route that is asked about. Another account's is as one that does not exist. */
+/** The TCP edge or route in question. Other accounts' ids are treated as missing. */
 async function targetOf(db: Db, caller: Caller, { edge_id, route_id }: IpCheck): Promise<Decidable | undefined> {
   if (edge_id !== undefined) {
     const edge = await findTarget(db, caller, edge_id)

@@ -26,7 +26,7 @@ import { compilePolicy, lookup } from '../../kernel/ip/ranges.ts'
 import { findModulePolicies, findTarget, type Target } from '../edges/store.ts'
 import { listRuleSetDeltas, listRulesAround } from '../newly_refused_addresses/store.ts'
 
-/** What has an `ip_restriction` module. */
+/** Targets that can have an `ip_restriction` module. */
 export type Decidable = Target & { kind: 'tcp' | 'route' }
 type Asked = {
   readonly type: RestrictionType
@@ -42,7 +42,10 @@ export type Past = {
   readonly decisions: (PastVerdict & Pick<RestrictionDecision, 'restrictionId' | 'enforced'>)[]
 }
 
-/** What decided about an address then: what does now, taken back through the audit. All of it as of one moment. */
+/**
+ * Reconstructs what decided about an address at that time: reverts the current state through the audit log, in one
+ * snapshot.
+ */
 export async function decidedAt(db: DbPool, caller: Caller, asked: Asked): Promise<Past> {
   try {
     return await snapshot(db, (tx) => pastOf(tx, caller, asked))
@@ -86,7 +89,7 @@ const decidingChanges = (target: Id | undefined) => sql`(
   left(e.resource_id, 4) in ('ipx_', 'ipr_') or e.operation = any(${ruleSetOperations}::text[])
   or e.resource_id = ${target ?? ''} or (${target ?? ''} <> '' and e.operation = 'https_edges.delete'))`
 
-/** What was deleted, from the event of that. */
+/** Finds a deleted target through its audit event. */
 async function formerTarget(tx: Db, caller: Caller, id: Id): Promise<(Decidable & { isGone: true }) | undefined> {
   const gone = await maybeOne<{ edge: string | null }>(
     tx,
@@ -135,7 +138,7 @@ async function subjectOf(tx: Db, caller: Caller, { type, target, changes, ranges
       const rows = byOperation
         .get(operation_id)
         ?.filter(({ ip_policy_id: id }) => id === null || toId('ipp', id) === resource_id)
-      // A change set that changed the rules of a policy twice has not recorded which change did what.
+      // If a change set changed a policy's rules twice, the record does not tell the two changes apart.
       const same = ruleSets.filter((each) => each.operation_id === operation_id && each.resource_id === resource_id)
       if (!rows?.length || same.length !== 1) return undefined
       const added = rows.flatMap(({ part, cidr }) => (part === 'added' && cidr !== null ? canonicalCidr(cidr) : []))
@@ -182,7 +185,7 @@ function decide(world: PastWorld, target: Decidable | undefined, address: Addres
   }
 }
 
-/** Those of its rules that counted then, in the order in which policies are compiled. */
+/** Rules in force at that time, in the order of the compiler. */
 function compiledAt(rules: ReadonlyMap<string, PastRule>, at: number) {
   const counting = [...rules]
     .map(([cidr, rule]) => ({ ...rule, cidr, range: checkedCidr(cidr) }))

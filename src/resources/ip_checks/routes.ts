@@ -3,7 +3,7 @@ import { invalidField } from '../../kernel/errors.ts'
 import { checkAddress } from './check.ts'
 import { IpCheck, IpCheckResult } from './schema.ts'
 
-/** A dry run for people, and a decision point for agents: it answers as the service itself, or an edge, would decide. */
+/** A dry run for people, and a decision point for agents: returns the decision that the API or an edge would make. */
 export const ipCheckRoutes = [
   route({
     operation: 'ip_checks.create',

@@ -23,7 +23,7 @@ import { decidersFor, impactOnModules, impactOnRestrictions } from './traffic.ts
 
 const weekMs = 7 * 24 * 60 * 60 * 1_000
 
-/** Previews the effect of saving a set of rules. It changes nothing. */
+/** Previews the effect of saving a rule set. Changes nothing. */
 export const ipImpactRoutes = [
   route({
     operation: 'ip_policies.impact',
@@ -73,7 +73,7 @@ export const ipImpactRoutes = [
   }),
 ]
 
-/** Counted as a PUT would: a rule whose action changes is another rule. */
+/** Counts as a PUT would: a rule with another action is a different rule. */
 async function compare(current: ReturnType<typeof everyRuleOf>, sent: readonly SentRule[]) {
   const sentAt = new Map(sent.map((rule) => [rule.cidr, rule]))
   const counts = { added: sent.length, changed: 0, removed: 0, kept: 0 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { Closed, Ref, type Static, Timestamp } from '../../http/wire.ts'
 import { RestrictionTypeField } from '../ip_restrictions/schema.ts'
 
-/** How many addresses of each kind are listed. Totals count all of them. */
+/** Listed addresses of each kind. Totals count all of them. */
 export const maxListed = 100
 
 const Flipped = Closed(

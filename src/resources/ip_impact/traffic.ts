@@ -16,7 +16,6 @@ import { refsOf } from '../edges/view.ts'
 import { refTo } from '../ip_restrictions/decided_by.ts'
 import { type Impact, maxListed } from './schema.ts'
 
-/** What is asked: about which policy, since when, and who asks. */
 type Question = {
   db: Db
   caller: Caller
@@ -30,7 +29,7 @@ type Traffic = Impact['traffic'][number]
 type Ref = Traffic['used_by'][number]
 type Sighting = LastSeen & { target?: Ref }
 
-/** As many as are kept of an account and kind of traffic. */
+/** The number of addresses kept per account and traffic type. */
 const maxTried = 10_000
 
 const lookedAt: Record<RestrictionType, string> = {
@@ -40,7 +39,7 @@ const lookedAt: Record<RestrictionType, string> = {
   endpoints: 'The addresses that edges refused or warned of, and those that they reported to have let in.',
 }
 
-/** Every restriction of this traffic. */
+/** All restrictions of this traffic. */
 export const decidersFor = (restrictions: readonly RestrictionOutline[], type: RestrictionType) =>
   restrictions
     .filter((each) => each.type === type)
@@ -48,7 +47,7 @@ export const decidersFor = (restrictions: readonly RestrictionOutline[], type: R
 
 const policiesOf = ({ policies }: RestrictionOutline): Uuid[] => policies.map(({ id }) => id)
 
-/** One entry for each type of traffic that restrictions with this policy decide about, or warn of. */
+/** One entry per type of traffic that restrictions with this policy refuse or warn about. */
 export async function impactOnRestrictions(question: Question): Promise<Traffic[]> {
   const { db, caller, since, restrictions, policyId, decidersOf, uri } = question
   const attached = restrictions.filter((each) => policiesOf(each).includes(policyId))
@@ -60,7 +59,7 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
     for (const enforced of [true, false]) {
       const using = attached.filter((each) => each.type === type && each.enforced === enforced)
       if (using.length === 0) continue
-      // Enforced restrictions refuse together. Unenforced ones are evaluated as if they alone were enforced.
+      // Enforced restrictions decide together. Unenforced ones are evaluated as if they alone were enforced.
       const deciders = await decidersOf(
         enforced
           ? decidersFor(restrictions, type)
@@ -75,7 +74,7 @@ export async function impactOnRestrictions(question: Question): Promise<Traffic[
   return traffic
 }
 
-/** One entry for the edges and routes that have the policy in their module and refuse, and one for those that only warn. */
+/** One entry for the edges and routes whose module has the policy and refuses, and one for those that only warn. */
 export async function impactOnModules(question: Question): Promise<Traffic[]> {
   const { db, caller, policyId, since } = question
   const modules = await listRestrictedBy(db, caller, policyId)
@@ -89,7 +88,7 @@ export async function impactOnModules(question: Question): Promise<Traffic[]> {
   return traffic
 }
 
-/** The account's restrictions count as well where something can be refused. */
+/** The account's restrictions count too where the module refuses. */
 async function onModules(
   question: Question,
   modules: Awaited<ReturnType<typeof listRestrictedBy>>,
@@ -104,7 +103,7 @@ async function onModules(
   const sightings: (Sighting & { target: Ref })[] = []
   for (const { edgeId, ...sighting } of seen) {
     const [target, set] = [refs.get(edgeId), setsOf.get(edgeId)]
-    // It is in the other entry, or its module was changed between the two queries.
+    // It belongs to the other entry, or its module changed between the two queries.
     if (!target || !set) continue
     if (!deciders.has(target)) deciders.set(target, await decidersOf([{ enforced: true, policies: set }, ...account]))
     sightings.push({ ...sighting, target })
@@ -120,7 +119,7 @@ async function onModules(
   }
 }
 
-/** How much is known of those who were let in, and who could be newly refused. */
+/** How complete the evidence of allowed addresses is, and which addresses could be newly refused. */
 function knownOf(type: RestrictionType, sightings: readonly LastSeen[]): Pick<Traffic, 'let_in_known' | 'unknown_at'> {
   const isKept = (type === 'api' || type === 'dashboard') && sightings.length < maxTried
   const isSome = sightings.some(({ letIn }) => letIn)
@@ -151,6 +150,6 @@ function shown(
   }
 }
 
-/** One that was seen at several edges and routes is one address. */
+/** An address seen at several edges and routes counts once. */
 const countAddresses = (sightings: readonly Sighting[]): number =>
   new Set(sightings.map(({ address }) => formatAddress(address))).size

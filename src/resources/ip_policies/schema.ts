@@ -22,7 +22,7 @@ export const IpPolicy = Closed(
 export type IpPolicy = Static<typeof IpPolicy>
 export const IpPolicyQuery = Closed({ ...PageParameters, before_id: BeforeId('ipp') })
 
-/** Shared by everything that attaches policies: at least one, no duplicates. */
+/** For everything that attaches policies: at least one, no duplicates. */
 export const IpPolicyIds = Type.Array(Id('ipp'), {
   minItems: 1,
   maxItems: maxAttachedPolicies,

@@ -54,7 +54,7 @@ export const updateIpPolicy = (
     returning ${columns}`,
   )
 
-/** Every foreign key that keeps a policy in use. What newly attaches policies adds its own here and to `usersOf`. */
+/** Foreign keys that keep a policy in use. Add the key of a new attachment here and to `usersOf`. */
 const attachments = ['ip_restriction_policies_ip_policy_fk', 'edge_module_policies_ip_policy_fk']
 
 export async function deleteIpPolicy(tx: Db, change: RuleSetChange, id: Id<'ipp'>): Promise<void> {
@@ -70,7 +70,7 @@ export async function deleteIpPolicy(tx: Db, change: RuleSetChange, id: Id<'ipp'
   })
 }
 
-/** The first few things that a policy is attached to, for a message. */
+/** The first resources that use a policy, for a message. */
 async function usersOf(db: Db, { accountId }: Account, id: Id<'ipp'>): Promise<string> {
   const rows = await many<{ id: Uuid; kind: keyof typeof userPrefixes }>(
     db,
@@ -87,8 +87,8 @@ async function usersOf(db: Db, { accountId }: Account, id: Id<'ipp'>): Promise<s
 const userPrefixes = { restriction: 'ipx', tcp: 'edgtcp', https: 'edghts', route: 'edghtsrt' } as const
 
 /**
- * Refuses the request unless every policy exists in the account, and holds them: a delete that races this waits for our
- * transaction and then meets the foreign key.
+ * Refuses the request unless all policies exist in the account, and locks them: a concurrent delete waits for our
+ * transaction and then violates the foreign key.
  */
 export async function holdIpPolicies(
   tx: Db,
@@ -107,16 +107,16 @@ export async function holdIpPolicies(
   if (missing >= 0) throw invalidField(`${prefix}ip_policy_ids[${missing}]`, 'must be an IP policy of this account')
 }
 
-/** Makes a delete of the policy, and other changes of its rules, wait for our transaction. */
+/** Makes deletes and rule changes of the policy wait for our transaction. */
 export const holdIpPolicy = (tx: Db, { accountId }: Account, id: Uuid): Promise<void> =>
   later(tx, sql`select from ip_policies where account_id = ${accountId} and id = ${id} for no key update`)
 
-/** How many of a policy's changes are kept for those who continue from an earlier revision. */
+/** Changes kept per policy, to update compiled policies from an earlier revision. */
 const keptChanges = 100
 
 /**
- * Raised with every change of the policy's rules. `cidrs`: all ranges that the change is about, if it says so; a revision
- * about which nothing is said may have changed anything. Resolves to false when the account has no such policy.
+ * Call it with every change of the policy's rules. `cidrs`: all ranges that the change affects; without them, the
+ * revision may have changed anything. Resolves to false if the account has no such policy.
  */
 export async function raiseIpPolicyRevision(
   tx: Db,
@@ -131,7 +131,7 @@ export async function raiseIpPolicyRevision(
   return row !== undefined
 }
 
-/** The same for a change whose ranges are known only afterwards: after `raiseIpPolicyRevision`, in its transaction. */
+/** Records ranges that become known only after `raiseIpPolicyRevision`. Call it in the same transaction. */
 export const noteIpPolicyChange = (tx: Db, { accountId }: Account, id: Id<'ipp'>, cidrs: readonly string[]) =>
   later(
     tx,

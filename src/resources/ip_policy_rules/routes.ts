@@ -22,7 +22,7 @@ const rules: Resource<{ id: 'ipr' }, IpPolicyRuleRow, typeof IpPolicyRule> = {
   shape: IpPolicyRule,
   view: toIpPolicyRule,
   find: findRule,
-  // Time makes it true, not a change: an ETag with it would be out of date although the rule was not changed.
+  // Expiring is not a change: an ETag that included it would become stale by itself.
   stableFields: ({ expired: _, ...rule }) => rule,
   records: ({ ip_policy_id }) => [`policy.${toId('ipp', ip_policy_id)}`],
   denies: ({ action, cidr }) => (action === 'deny' ? cidr : undefined),

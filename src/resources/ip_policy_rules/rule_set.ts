@@ -8,13 +8,13 @@ import type { SentRule, TextRuleSet } from './rule_text.ts'
 import type { RuleSet, RuleSetShown } from './schema.ts'
 import type { IpPolicyRuleRow } from './store.ts'
 
-/** How many go through JavaScript before others get their turn: some milliseconds. */
+/** Rules per slice, a few milliseconds of work before yielding to other requests. */
 export const sliceSize = 1_000
 
-/** `placeOf`: where in them the rule of a range is. */
+/** `placeOf`: position of the rule of a range. */
 export type NewRules = { readonly rules: readonly SentRule[]; readonly placeOf: ReadonlyMap<string, number> }
 
-/** Canonical, and refused when two stand for the same range. */
+/** Canonicalizes ranges and refuses duplicates. */
 export async function toNewRules(set: RuleSet | TextRuleSet): Promise<NewRules> {
   const lineOf = 'lineOf' in set ? set.lineOf : undefined
   const place = (index: number) => (lineOf ? `line ${lineOf[index]}` : `rules[${index}].cidr`)
@@ -48,7 +48,7 @@ export const toRuleOfSet = (row: IpPolicyRuleRow): RuleSetShown['rules'][number]
   ...(row.expires_at !== null && { expires_at: row.expires_at }),
 })
 
-/** `{"ip_policy_id": …, "rules": [ … ]}`, some rules at a time. */
+/** Writes `{"ip_policy_id": …, "rules": [ … ]}` in slices. */
 export function* ruleSetSlices({ ip_policy_id, rules }: RuleSetShown): Generator<string> {
   yield `{"ip_policy_id":${JSON.stringify(ip_policy_id)},"rules":[`
   for (let start = 0; start < rules.length; start += sliceSize) {

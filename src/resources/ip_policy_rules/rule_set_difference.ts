@@ -3,7 +3,7 @@ import type { NewRules } from './rule_set.ts'
 import type { SentRule } from './rule_text.ts'
 import type { NewRule } from './store.ts'
 
-/** `replaced`: what `changed` stands for, as it was. A rule with another action is another rule: removed and added. */
+/** `replaced`: the old versions of `changed`. A rule with another action counts as removed and added. */
 export type RuleSetDifference = {
   readonly removed: NewRule[]
   readonly replaced: NewRule[]
@@ -11,7 +11,7 @@ export type RuleSetDifference = {
   readonly added: SentRule[]
 }
 
-/** All stored rules of a policy, some at a time and each once, compared with those that are to be there. */
+/** Compares the stored rules of a policy, read in batches, with the wanted ones. */
 export async function compareRules(
   stored: AsyncIterable<readonly NewRule[]>,
   { rules, placeOf }: NewRules,

@@ -15,13 +15,12 @@ import { beginRuleChange, changeAttached, permitRuleChange } from './rules.ts'
 import { RuleSet, RuleSetReplaced, RuleSetShown } from './schema.ts'
 import { everyRuleOf } from './store.ts'
 
-/** How a route reads a rule set: small ones as JSON, and any as text. */
+/** Small rule sets as JSON, any as text. */
 export const ruleSetBody = {
   bodyLimitBytes: maxJsonBytes,
   otherBodies: { 'text/plain': { limitBytes: ruleTextLimitBytes, read: readRuleText, toJson: ruleTextToJson } },
 }
 
-/** What a PUT reads and a GET shows. */
 const path = '/ip_policies/:id/rules'
 
 export const ruleSetRoutes = [
@@ -86,7 +85,7 @@ export const ruleSetRoutes = [
         if (!added && !changed && !removed) return { body }
         const generation = await record(tx, request.origin, {
           resourceId: params.id,
-          // The rules themselves are not in the event: a hundred thousand of them would be in every one.
+          // The event omits the rules, of which there may be a hundred thousand.
           before: { rules: counts.rules - added + removed },
           after: { ...counts, ...judged },
           records: [`policy.${params.id}`],

@@ -19,22 +19,22 @@ import { compareRules } from './rule_set_difference.ts'
 import type { SentRule } from './rule_text.ts'
 import type { NewRule } from './store.ts'
 
-/** In one statement: some milliseconds of this process, and far from the time that the database gives to one. */
+/** Rules per statement: a few milliseconds of this process, and well below the statement time-out. */
 const writtenAtOnce = 2_000
 const readAtOnce = 5_000
-/** A rule's metadata can be 4 KiB. */
+/** Smaller, because a rule's metadata can be 4 KiB. */
 const readAtOnceWithMetadata = 500
-/** Beyond that, a process that has compiled the policy has to compile all of it again anyway. */
+/** With more changes, processes that have compiled the policy recompile it completely anyway. */
 const maxNoted = 500
 
 type Policy = { accountId: Uuid; id: Uuid }
 type Counts = { rules: number; added: number; changed: number; removed: number }
-/** `cidrs`: of all rules that were added, changed or removed, if they are few. */
+/** `cidrs`: ranges of all added, changed or removed rules, unless there are too many. */
 type Replaced<Judged> = { counts: Counts; cidrs: string[] | undefined; judged: Judged }
 
 /**
- * Rules that stay keep their id and creation time: only what differs is written, and later sent to edges. The caller holds
- * the policy, so its rules do not change meanwhile.
+ * Writes only differences, which are then sent to edges; unchanged rules keep their id and creation time. The caller
+ * has locked the policy, so its rules do not change meanwhile.
  */
 export async function replaceRules<Judged>(
   tx: Db,
@@ -52,7 +52,7 @@ export async function replaceRules<Judged>(
     ...{ added: added.length, removed: removed.length },
   })
   const write = async () => {
-    // What is removed goes first: something else may come for its range.
+    // Removes first: another rule may take the same range.
     await inBatches(tx, removed, (batch) => deleteOf(policy, batch))
     for (const keeps of [true, false])
       await inBatches(
@@ -76,7 +76,7 @@ export async function replaceRules<Judged>(
 }
 
 function fewRanges(rules: readonly NewRule[]): string[] | undefined {
-  // One whose action changed is among them twice.
+  // A rule whose action changed occurs twice.
   if (rules.length > 2 * maxNoted) return undefined
   const cidrs = new Set(rules.map(({ cidr }) => cidr))
   return cidrs.size > maxNoted ? undefined : [...cidrs]
@@ -92,7 +92,7 @@ type Columns = {
   expiries: (string | null)[]
 }
 
-/** One row comes for many rules: rows are what costs in the driver. The metadata is null unless it is asked for. */
+/** Returns many rules in one row, because the driver is slow with many rows. The metadata is null unless requested. */
 async function* storedRules(tx: Db, policy: Policy, withMetadata: boolean): AsyncGenerator<NewRule[]> {
   const atOnce = withMetadata ? readAtOnceWithMetadata : readAtOnce
   for (let after: string | null = null; ; ) {
@@ -107,7 +107,7 @@ async function* storedRules(tx: Db, policy: Policy, withMetadata: boolean): Asyn
         order by cidr limit ${atOnce}) batch`,
     )
     yield cidrs.map((cidr, index) => ({
-      // PostgreSQL writes IPv4 as we do.
+      // PostgreSQL's IPv4 spelling is canonical already.
       cidr: cidr.includes(':') ? canonicalCidr(cidr) : cidr,
       action: actions[index] as Action,
       description: descriptions[index] ?? null,
@@ -123,7 +123,7 @@ const orRfc3339 = (text: string | null): string | null => (text === null ? null 
 
 const inPolicy = ({ accountId, id }: Policy): SqlFragment => sql`r.account_id = ${accountId} and r.ip_policy_id = ${id}`
 
-/** One batch is under way while the next is written down. */
+/** Prepares the next batch while one is being written. */
 async function inBatches<Rule>(
   tx: Db,
   rules: readonly Rule[],
@@ -134,7 +134,7 @@ async function inBatches<Rule>(
     const statement = statementOf(rules.slice(start, start + writtenAtOnce))
     await writing
     writing = run(tx, statement)
-    // Awaited above or below; until then a failure has a handler.
+    // Awaited above or below; this only prevents an unhandled rejection.
     writing.catch(() => {})
     await yieldToEventLoop()
   }
@@ -142,8 +142,8 @@ async function inBatches<Rule>(
 }
 
 /**
- * One look-up for each range, by the unique key: with an equality PostgreSQL may choose to read every
- * rule and compare it with every range (docs/adr/0080).
+ * Looks up each range by the unique key. With an equality, PostgreSQL may read every rule and compare it with every
+ * range (docs/adr/0080).
  */
 const deleteOf = (policy: Policy, batch: readonly NewRule[]): SqlFragment => sql`
   delete from ip_policy_rules where ctid = any(array(
@@ -159,14 +159,14 @@ const insertOf = ({ accountId, id }: Policy, batch: readonly SentRule[]): SqlFra
     ${column(batch, 'cidr')}::cidr[], ${column(batch, 'action')}::text[], ${column(batch, 'description')}::text[],
     ${column(batch, 'metadata')}::text[], ${column(batch, 'expires_at')}::timestamptz[])`
 
-/** By the unique key as well: a join would be planned by what PostgreSQL expects. */
+/** Also uses the unique key, because the plan of a join would depend on estimates. */
 const updateOf = (policy: Policy, batch: readonly SentRule[], keepsMetadata: boolean): SqlFragment => sql`
   ${insertOf(policy, batch)}
   on conflict on constraint ip_policy_rules_cidr_unique do update
   set description = excluded.description, expires_at = excluded.expires_at
     ${keepsMetadata ? nothing : sql`, metadata = excluded.metadata`}`
 
-/** Null stands for nothing but nulls: beside other columns, `unnest` makes them of it. */
+/** Null if all values are null: `unnest` fills the column with nulls beside longer ones. */
 function column(batch: readonly SentRule[], name: keyof NewRule): string | null {
   const values = batch.map((rule) => rule[name])
   return values.every((value) => value === null) ? null : arrayText(values)

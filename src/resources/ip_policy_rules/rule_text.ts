@@ -8,29 +8,30 @@ import { canonicalExpiry, parseRfc3339 } from '../../kernel/time.ts'
 import { maxRules, type RuleSetShown } from './schema.ts'
 import type { NewRule } from './store.ts'
 
-/** A line that says nothing of metadata leaves it with the rule if that stays. JSON says all there is. */
+/** A text line without metadata keeps the current metadata of its rule. JSON always replaces it. */
 export type SentRule = NewRule & { keepsMetadata: boolean }
-/** Ready to be stored, and where in the text each rule stands, for messages about the set as a whole. */
+/** Parsed rules with their line numbers, for messages about the whole set. */
 export type TextRuleSet = { rules: SentRule[]; lineOf: readonly number[] }
 
 /**
- * 100,000 rules with descriptions of the usual length. Long ones on every line, or metadata, must go in several policies.
+ * Fits 100,000 rules with typical descriptions. Sets with long ones on every line, or with metadata, must be divided
+ * among several policies.
  */
 export const ruleTextLimitBytes = 32 * 1024 * 1024
 
-/** How many are read before others get their turn: some milliseconds. */
+/** Lines per slice, a few milliseconds of work before yielding to other requests. */
 const linesAtOnce = 500
-/** What a rule takes in memory beside its text. */
+/** Memory per rule in addition to its text. */
 const bytesPerRule = 250
 
-/** The longest rule, with its metadata percent-encoded. A bound, or one line could be the whole body. */
+/** Length of the longest rule with percent-encoded metadata. Without a limit, one line could fill the body. */
 const maxLineLength = 16_384
 const form =
   "must be 'allow CIDR' or 'deny CIDR', optionally followed by expires=TIME, metadata=TEXT, description=TEXT and a # with a description"
 
 /**
- * Undefined for an empty line and a comment. Throws a refusal that names the line. Cut at '#' and at spaces rather than
- * matched as a whole: a pattern with optional spaces in two places took minutes for a line with 300,000 of them.
+ * Undefined for an empty line or a comment. Throws a refusal that names the line. Splits at '#' and spaces, because a
+ * regular expression with two optional runs of spaces took minutes for a line with 300,000 of them.
  */
 export function parseRuleLine(line: string, number: number): SentRule | undefined {
   const place = `line ${number}`
@@ -56,7 +57,7 @@ export function parseRuleLine(line: string, number: number): SentRule | undefine
   return rule
 }
 
-/** What stands between spaces and tabs. Without a pattern, and without the empty parts between two spaces. */
+/** Splits at spaces and tabs, without a regular expression and without empty words. */
 function wordsOf(line: string, end: number): string[] {
   const words: string[] = []
   let start = 0
@@ -72,8 +73,8 @@ const space = 0x20
 const tab = 0x09
 
 /**
- * `description=` and `metadata=` are percent-encoded, and so carry what a comment cannot: line breaks, and spaces at the
- * ends. An empty one says that there is none.
+ * `description=` and `metadata=` are percent-encoded, so they can hold what a comment cannot: line breaks, and leading
+ * or trailing spaces. An empty value clears the field.
  */
 function readOption(place: string, option: string, rule: SentRule): void {
   const [name, written] = option.split(/=(.*)/s)
@@ -98,8 +99,8 @@ function decoded(place: string, name: string, written: string): string | null {
 }
 
 /**
- * Rules as the lines that `readRuleText` reads, some at a time. A description always goes on one line: a line break in it
- * would begin another rule.
+ * Formats rules as lines for `readRuleText`, in slices. Puts each description on one line: a line break would start
+ * another rule.
  */
 export function* formatRuleText({ rules }: RuleSetShown): Generator<string> {
   const line = ({ action, cidr, expires_at, description }: RuleSetShown['rules'][number]) => {
@@ -115,8 +116,8 @@ export function* formatRuleText({ rules }: RuleSetShown): Generator<string> {
 }
 
 /**
- * Reads `allow|deny CIDR # description` lines as they arrive: the text is never held whole, and other requests are
- * served between two chunks of it.
+ * Parses `allow|deny CIDR # description` lines as they arrive. The text is never held completely, and other requests
+ * run between two chunks.
  */
 export async function readRuleText(request: IncomingMessage, intake: Intake): Promise<TextRuleSet> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
@@ -140,7 +141,7 @@ export async function readRuleText(request: IncomingMessage, intake: Intake): Pr
       lines.slice(start, start + linesAtOnce).forEach(take)
       intake.hold((rules.length - before) * bytesPerRule)
     }
-    // Told at once: to collect an endless line and look through it again with every chunk would take quadratic time.
+    // Rejects an endless line early: collecting it and searching it again with every chunk would take quadratic time.
     if (rest.length > maxLineLength) take(rest)
   }
   rest += decode(decoder)

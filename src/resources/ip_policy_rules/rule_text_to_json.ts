@@ -6,8 +6,8 @@ import type { TextRuleSet } from './rule_text.ts'
 import { everyRuleOf } from './store.ts'
 
 /**
- * A rule set that was sent as text, as the JSON that does the same. A line that says nothing of metadata keeps it, so the
- * metadata that there is goes with it.
+ * Converts a text rule set to equivalent JSON. Lines without metadata keep it, so the JSON includes the current
+ * metadata.
  */
 export async function ruleTextToJson(
   { db, caller, params }: { db: DbPool; caller: Caller; params: Record<string, Id> },

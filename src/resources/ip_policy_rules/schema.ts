@@ -64,7 +64,7 @@ export const maxRules = 100_000
 export const RuleSet = Closed({ rules: Type.Array(Closed(RuleFields), { maxItems: maxRules }) })
 export type RuleSet = Static<typeof RuleSet>
 
-/** Every rule of a policy, without fields that follow from its id: there may be 100,000. */
+/** All rules of a policy. Omits fields that follow from its id, because there may be 100,000 rules. */
 export const RuleSetShown = Closed(
   {
     ip_policy_id: Id('ipp'),

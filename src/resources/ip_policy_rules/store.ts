@@ -37,7 +37,7 @@ export async function findRule(db: Db, account: Account, id: Id<'ipr'>, lock: bo
     )
   const found = await find()
   if (!found || !lock) return found
-  // The policy before the rule, as when a policy is deleted and takes its rules along: the other order is a deadlock.
+  // Locks the policy before the rule, as a cascading delete of the policy does; the other order deadlocks.
   await holdIpPolicy(db, account, found.ip_policy_id)
   return find(sql`for update`)
 }
@@ -56,8 +56,8 @@ export const listRules = (db: Db, { accountId }: Account, query: RuleQuery) =>
   )
 
 /**
- * All rules of a policy in the order of their making, some at a time so that other requests get their turn, and all as
- * of one moment: one statement reads them.
+ * All rules of a policy in order of creation, in batches that let other requests run. One statement reads them, so they
+ * are from one snapshot.
  */
 export async function* everyRuleOf(tx: Db, { accountId }: Account, policyId: Id<'ipp'>) {
   await later(
@@ -75,7 +75,7 @@ export async function* everyRuleOf(tx: Db, { accountId }: Account, policyId: Id<
   }
 }
 
-/** The ranges of rules, by their ids. */
+/** Ranges of rules by id. */
 export const findRanges = (db: Db, { accountId }: Account, ids: readonly Uuid[]) =>
   many<{ id: Uuid; cidr: string }>(
     db,

@@ -53,7 +53,7 @@ const refusals: Resource<{ id: 'op' }, StoredRefusal, typeof IpRefusal> = {
   find: findRefusal,
 }
 
-/** A refused caller learns only an operation id. Admins look it up here. */
+/** A refused caller gets only an operation id, which admins can look up here. */
 export const ipRefusalRoutes = [
   getRoute(refusals, { summary: 'Get a refusal', access: 'admin' }),
   listRoute(refusals, {

@@ -10,7 +10,7 @@ export function refTo<P extends keyof typeof paths>(prefix: P, uuid: Uuid, uri: 
   return { id, uri: uri(`/${paths[prefix]}/${id}`) }
 }
 
-/** References to the restriction, policy and rule behind a decision. Policy and rule are null when no rule matched. */
+/** References to the deciding restriction, policy and rule. Policy and rule are null if no rule matched. */
 export const decidedBy = ({ restrictionId, policyId, ruleId }: Ids, uri: UriOf) => ({
   ip_restriction: refTo('ipx', restrictionId, uri),
   ip_policy: policyId ? refTo('ipp', policyId, uri) : null,

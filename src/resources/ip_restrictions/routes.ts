@@ -43,13 +43,13 @@ const restrictions: Resource<{ id: 'ipx' }, IpRestrictionRow, typeof IpRestricti
   guard: restrictionGuard,
 }
 
-/** A place in a list of warnings: where a page ended. */
+/** Position in a list of warnings, at which the next page starts. */
 type Place = Pick<Warning, 'last_at' | 'source_ip'>
 const formatPlace = ({ last_at, source_ip }: Place): string => `${last_at}~${source_ip}`
 
 function parsePlace(text: string): Place {
   const [last_at = '', source_ip = '', ...more] = text.split('~')
-  // Both go into a query as what they claim to be: PostgreSQL would fail on anything else.
+  // Validated here, because PostgreSQL would fail on anything else.
   if (parseRfc3339(last_at) === undefined || !parseAddress(source_ip) || more.length)
     throw invalidField('before', 'must be taken from next_page_uri')
   return { last_at, source_ip }
@@ -107,7 +107,7 @@ export const ipRestrictionRoutes = [
     query: WarningQuery,
     success: 200,
     response: WarningList,
-    // Addresses are personal data, and the evidence is for the admin who turns enforcement on.
+    // Addresses are personal data, and only admins can turn enforcement on.
     access: 'admin',
     heavy: 'report',
     async handle({ db, caller, params, query, uri }) {

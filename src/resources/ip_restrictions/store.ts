@@ -103,10 +103,10 @@ export async function replacePolicies(
   await attachPolicies(tx, account, id, policyIds)
 }
 
-/** All of an account travel to edges in one record, which must fit into one command of the proxy. */
+/** One record carries all of an account's restrictions to edges, and must fit into one command of the proxy. */
 const maxEndpointsReferences = 700
 
-/** To be called after the change, with the account's row held, so that no other request adds any meanwhile. */
+/** Call it after the change, with the account's row locked, so that concurrent requests cannot exceed the limit. */
 export async function limitEndpointsRestrictions(tx: Db, { accountId }: Account): Promise<void> {
   const { references } = await one<{ references: number }>(
     tx,

@@ -26,17 +26,17 @@ import {
   restrictionsOf,
 } from './store.ts'
 
-/** An address that is refused now. `target` is the TCP edge or route. */
+/** A currently refused address. `target`: the TCP edge or route. */
 export type Refused = { type: string; ip: string; target: { id: Uuid; publicId: Id } | undefined }
 
-/** How far back the cause is looked for: as long as addresses are kept. */
+/** How far back to search for the cause: as long as addresses are kept. */
 const lookBackMs = 8 * 24 * 60 * 60 * 1_000
-/** Look-ups of a range in a policy. Beyond this, all that can be said of the cause is that it was not looked for. */
+/** Limit of look-ups of a range in a policy. Beyond it, the cause is reported as not searched for. */
 const mostLookUps = 200_000
 
 type Past = Awaited<ReturnType<typeof loadPast>>
 
-/** The cause of each, in their order. All of it as of one moment. */
+/** The cause of each refusal, in order, from one snapshot. */
 export async function causesOf(db: DbPool, caller: Caller, refused: readonly Refused[], now: number): Promise<Cause[]> {
   if (refused.length === 0) return []
   const past = await snapshot(db, (tx) => loadPast(tx, caller, refused, now))
@@ -139,7 +139,7 @@ function subjectOf({ deltas = [], events }: Past, { type, ip, target }: Refused)
       const ofPolicy = ({ ip_policy_id: id }: { ip_policy_id: Uuid | null }) =>
         id === null || toId('ipp', id) === resource_id
       const rows = byOperation.get(operation_id)?.filter(ofPolicy)
-      // A change set that changed the rules of a policy twice has not recorded which change did what.
+      // If a change set changed a policy's rules twice, the record does not tell the two changes apart.
       const isOne =
         events.filter((each) => each.operation_id === operation_id && each.resource_id === resource_id).length === 1
       if (!rows?.length || !isOne) return undefined

@@ -1,18 +1,18 @@
 import type { Action } from '../../kernel/ip/ranges.ts'
 
-/** A rule as it was. Its id is not known of rules that a replacement of the whole set removed. */
+/** A rule in the past. Its id is unknown if a replacement of the whole set removed it. */
 export type PastRule = { action: Action; expiresAt: number | null; id: string | null }
-/** The rules of one policy, by range: only those that contain the address. */
+/** Rules of one policy by range. Only ranges that contain the address. */
 export type PastRules = ReadonlyMap<string, PastRule>
 type Deciding = { enforced: boolean; policies: readonly string[] }
 
-/** What decides about one address at a place, at some moment. Ids as the audit has them. */
+/** Everything that decided about one address at a place, at some moment. Ids are as in the audit log. */
 export type World = {
   readonly rules: Map<string, Map<string, PastRule>>
   /** Policies whose rules at that moment were not recorded. */
   readonly unknown: Map<string, PastEvent>
   readonly restrictions: Map<string, Deciding>
-  /** The policies of the module of the edge or route, if it is enabled. */
+  /** Policies of the module of the edge or route, if it is enabled. */
   module: readonly string[] | undefined
 }
 
@@ -29,17 +29,15 @@ export type PastEvent = {
 }
 export type Fields = Record<string, unknown>
 
-/** What a change of many rules at once did to the rules around the address. */
+/** How a bulk change altered the rules around the address. */
 export type RuleSetDelta = { removed: PastRules; added: readonly string[] }
 
-/** An address at a place. */
 export type Subject = {
   readonly type: string
-  /** The TCP edge or route. */
   readonly target: string | null
-  /** Whether a range, in canonical form, contains the address. */
+  /** Whether a canonical range contains the address. */
   readonly isAround: (cidr: string) => boolean
-  /** Undefined when it was not recorded, or is forgotten. */
+  /** Undefined if it was never recorded or has been deleted. */
   readonly deltaOf: (event: PastEvent) => RuleSetDelta | undefined
 }
 
@@ -51,8 +49,8 @@ export type Cause =
 export type PastVerdict = 'allowed' | 'refused' | { unknownSince: PastEvent }
 
 /**
- * The change, or the end of a rule's time, with which the present refusal began: going back from now, the first one before
- * which the address was let in. `events` has the latest first. The world is taken back in time with it.
+ * Finds the change, or the expiry of a rule, that started the current refusal: going back from now, the first before
+ * which the address was let in. `events` are latest first. Reverts the world step by step.
  */
 export function causeOf(
   world: World,
@@ -61,7 +59,7 @@ export function causeOf(
   now: number,
   since: number,
 ): Cause {
-  // Read at once with what decides, but after the decision itself.
+  // Rules were read in one snapshot, but after the decision itself.
   if (verdictAt(world, now) !== 'refused') return unknown('The rules were changed while this was looked up. Try again.')
   let until = now
   for (const event of events) {
@@ -83,7 +81,7 @@ const unknown = (reason: string): Cause => ({ kind: 'unknown', reason })
 const notRecorded = ({ operation, resource_id }: PastEvent) =>
   `The rules before ${operation} of ${resource_id} are not recorded any more.`
 
-/** The latest expiry in that time after which the address was refused, and before which it was not. */
+/** The latest expiry in that period that turned the decision into a refusal. */
 function expiryBetween(world: World, from: number, until: number): Cause | undefined {
   const expiries = [...world.rules].flatMap(([policyId, rules]) =>
     [...rules].flatMap(([cidr, { expiresAt, id }]) =>
@@ -101,7 +99,7 @@ function expiryBetween(world: World, from: number, until: number): Cause | undef
   return undefined
 }
 
-/** As decide() does, for rules of which some may not be known. */
+/** Like decide(), for rules that may be partly unknown. */
 export function verdictAt({ rules, unknown: unknownRules, restrictions, module }: World, at: number): PastVerdict {
   const deciders = [...restrictions.values()].filter(({ enforced }) => enforced).map(({ policies }) => policies)
   if (module) deciders.unshift(module)
@@ -118,7 +116,7 @@ export function verdictAt({ rules, unknown: unknownRules, restrictions, module }
   return missing ? { unknownSince: missing } : 'allowed'
 }
 
-/** They change many rules of a policy, and their events have only the number. */
+/** Bulk changes: their events hold only the number of rules. */
 export const ruleSetOperations = ['ip_policies.replace_rules', 'ip_policies.remove_rules', 'ip_policies.delete']
 const isRestriction = ({ resource_id }: PastEvent) => resource_id.startsWith('ipx_')
 const isRule = ({ resource_id }: PastEvent) => resource_id.startsWith('ipr_')
@@ -183,7 +181,7 @@ function toModule(module: unknown): readonly string[] | undefined {
 const idOf = (ref: unknown): string => String((ref as { id?: unknown } | undefined)?.id)
 const idsOf = (refs: unknown): string[] => (Array.isArray(refs) ? refs.map(idOf) : [])
 
-/** Every policy that decided at some time, by the events that name it. */
+/** All policies that the events name; each may have decided at some time. */
 export const policiesIn = (events: readonly PastEvent[]): string[] =>
   events.flatMap(({ before, after }) =>
     [before, after].flatMap((fields) => [

@@ -11,24 +11,24 @@ import { listTargets, type TargetRow } from './store.ts'
 export type RefusedNow = {
   /** Undefined for traffic of the API and the dashboard. */
   target: (TargetRow & { publicId: Id }) | undefined
-  /** Undefined: the module of the target. */
+  /** Undefined: the target's module decided. */
   restrictionId: Uuid | undefined
   verdict: Verdict
 }
 
 type Refuser = {
-  /** Undefined when the address is let in now, or when its edge or route is gone. */
+  /** Undefined if the address is let in now, or its edge or route is gone. */
   (row: OutcomeRow): Promise<RefusedNow | undefined>
-  /** Reads the edges and routes of these rows, all at once. */
+  /** Loads the edges and routes of these rows in one query. */
   learn: (rows: readonly OutcomeRow[]) => Promise<void>
 }
 
-/** Decides about each address as the service, or an edge, does now. */
+/** Decides about each address as the API or an edge does now. */
 export function createRefuser(db: DbPool, caller: Caller, evaluate: Evaluate): Refuser {
   const targets = new Map<Uuid, TargetRow | undefined>()
   const modules = new Map<Uuid, AttachedModule | undefined>()
 
-  /** Reads the target's module for its first address, and again when it has changed since. */
+  /** Reads the target's module for the first address, and again if it changed since. */
   async function moduleVerdict(id: Uuid, address: ReturnType<typeof parseAddress>) {
     let isKnown = modules.has(id)
     const read = async () => {

@@ -15,7 +15,7 @@ import { createRefuser, type RefusedNow } from './refused_now.ts'
 import { NewlyRefusedList, NewlyRefusedQuery } from './schema.ts'
 import { toNewlyRefused } from './view.ts'
 
-/** How many addresses a page looks at. Those that are let in again, or whose edge is gone, are left out of it. */
+/** Addresses examined per page. Those that are let in again, or whose edge is gone, are left out. */
 const lookedAtPerPage = 1_000
 
 type Request = Pick<
@@ -24,7 +24,7 @@ type Request = Pick<
 >
 type Page = { found: (RefusedNow & { row: OutcomeRow })[]; next?: OutcomePlace }
 
-/** From the latest refusal backwards, until the page is full. */
+/** Goes back from the latest refusal until the page is full. */
 async function findPage({ db, caller, evaluate, query, clock }: Request): Promise<Page> {
   const { limit = maxPageSize } = query
   const refusalOf = createRefuser(db, caller, evaluate)
@@ -49,7 +49,7 @@ const formatPlace = ({ refused_at, type, target_id, ip }: OutcomePlace) => [refu
 function parsePlace(text: string): OutcomePlace {
   const [refused_at = '', sentType = '', target_id = '', ip = ''] = text.split('~')
   const type = outcomeTypes.find((each) => each === sentType)
-  // They go into a query as what they claim to be: PostgreSQL would fail on anything else.
+  // Validated here, because PostgreSQL would fail on anything else.
   const isReadable =
     parseRfc3339(refused_at) !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(target_id)
   if (!type || !isReadable || !parseAddress(ip)) throw invalidField('before', 'must be taken from next_page_uri')
@@ -66,7 +66,7 @@ export const newlyRefusedRoutes = [
     query: NewlyRefusedQuery,
     success: 200,
     response: NewlyRefusedList,
-    // Addresses are personal data, and the change comes from the audit.
+    // Addresses are personal data, and causes come from the audit log, so this is reserved for admins.
     access: 'admin',
     heavy: 'report',
     async handle(request) {

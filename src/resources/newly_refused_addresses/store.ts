@@ -9,14 +9,14 @@ import { type Fields, ruleSetOperations } from './history.ts'
 type Account = Pick<Caller, 'accountId'>
 
 export type TargetRow = { id: Uuid; kind: 'tcp' | 'route'; parent_id: Uuid | null }
-/** The TCP edges and routes among these that still exist. */
+/** TCP edges and routes among these that still exist. */
 export const listTargets = (db: Db, { accountId }: Account, ids: readonly Uuid[]) =>
   many<TargetRow>(
     db,
     sql`select id, kind, parent_id from edges where account_id = ${accountId} and id = any(${ids}::uuid[]) and kind <> 'https'`,
   )
 
-/** How many events of an account are looked at, the latest first. */
+/** Number of an account's events examined, latest first. */
 const eventsLookedAt = 10_000
 
 export type EventRow = {
@@ -31,11 +31,11 @@ export type EventRow = {
   after: Fields | null
 }
 
-/** The changes since then that may have changed a decision, latest first, in the order in which they were made. */
+/** Later changes that may have altered a decision, latest first, by position. */
 export const listDecidingEvents = (db: Db, { accountId }: Account, targets: readonly string[], since: number) =>
   many<EventRow>(
     db,
-    // The ids say when, roughly, and so which partitions to read. Positions say in which order.
+    // Ids give the approximate time, and so the partitions to read; positions give the order.
     sql`
     select id, created_at, operation, operation_id, resource_id, owner_id, api_key_id, before, after from (
       select * from audit_events
@@ -47,7 +47,7 @@ export const listDecidingEvents = (db: Db, { accountId }: Account, targets: read
     order by position desc, id desc`,
   )
 
-/** Whether the account has more events since then than are looked at. */
+/** Whether the account has more events since then than are examined. */
 export const hasMoreEvents = async (db: Db, { accountId }: Account, since: number): Promise<boolean> =>
   (await maybeOne(
     db,
@@ -60,7 +60,7 @@ export const restrictionsOf = async (db: Db, { accountId }: Account): Promise<Re
   (await loadOutline(db, accountId)).restrictions
 
 export type ModuleRow = { edge_id: Uuid; policy_ids: Uuid[] }
-/** The policies of `ip_restriction` modules that refuse. */
+/** Policies of `ip_restriction` modules that refuse. */
 export const listModules = (db: Db, { accountId }: Account, targets: readonly Uuid[]) =>
   many<ModuleRow>(
     db,
@@ -74,11 +74,11 @@ export const listModules = (db: Db, { accountId }: Account, targets: readonly Uu
 
 type RuleRow = { cidr: string; allow: boolean; expires_at: string | null }
 
-/** The rules of these policies with these ranges, including expired ones. */
+/** Rules of these policies with these ranges, including expired ones. */
 export const listRulesAround = (db: Db, { accountId }: Account, policies: readonly Uuid[], ranges: readonly string[]) =>
   many<RuleRow & { id: Uuid; ip_policy_id: Uuid }>(
     db,
-    // One look-up for each range, by the unique key: see loadEnforcedAbout().
+    // Looks up each range by the unique key; see loadEnforcedAbout().
     sql`
     select found.id, policy.id as ip_policy_id, found.cidr::text as cidr, found.action = 'allow' as allow, found.expires_at
     from unnest(${policies}::uuid[]) as policy (id) cross join unnest(${ranges}::cidr[]) as around (range)
@@ -91,7 +91,7 @@ export const listRulesAround = (db: Db, { accountId }: Account, policies: readon
 
 type RuleSetDeltaRow = {
   operation_id: string
-  /** Null: the one policy that the operation changed. */
+  /** Null: the operation changed only one policy. */
   ip_policy_id: Uuid | null
   part: string
   cidr: string | null
@@ -99,7 +99,7 @@ type RuleSetDeltaRow = {
   expires_at: string | null
 }
 
-/** What changes of many rules did to rules with these ranges. `cidr` is null in the one row that each change has at least. */
+/** How bulk changes altered rules with these ranges. Every change has at least one row, whose `cidr` may be null. */
 export const listRuleSetDeltas = (
   db: Db,
   { accountId }: Account,

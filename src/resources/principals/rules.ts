@@ -8,7 +8,7 @@ import { stableApiKeyFields, toApiKey } from '../api_keys/view.ts'
 import { lockActiveAdmins, type PrincipalRow } from './store.ts'
 import { ownerId } from './view.ts'
 
-/** An account without an active admin could not be repaired through the API. Call it before the row is changed. */
+/** Without an active admin, nobody could repair the account through the API. Call it before the change. */
 export async function keepAnAdmin(
   tx: Db,
   caller: Pick<Caller, 'accountId'>,
@@ -22,7 +22,7 @@ export async function keepAnAdmin(
   throw new Refusal('ERR_LAST_ADMIN', 'This is the last active admin of the account. Make another user an admin first.')
 }
 
-/** The keys of a deleted user or bot go with it, each with an audit event of its own. */
+/** Deletes the keys of a deleted user or bot, with an audit event for each. */
 export async function deleteKeysOf(
   tx: Db,
   caller: Caller,

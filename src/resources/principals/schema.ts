@@ -25,7 +25,7 @@ const Name = Type.Unsafe<string>({
 })
 const Email = Type.Unsafe<string>({
   type: 'string',
-  // Deliberately loose: only a mail server knows which addresses it accepts.
+  // Loose on purpose: only a mail server knows which addresses it accepts.
   pattern: '^[^\\s@]+@[^\\s@]+$',
   'x-must': 'must be an email address',
   'x-maxBytes': 255,

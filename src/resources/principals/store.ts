@@ -17,7 +17,7 @@ export type PrincipalRow = {
   active: boolean
   created_at: string
 }
-/** A user with what changes by itself: whether they have signed in, and their newest invitation. */
+/** A user with volatile fields: whether they have signed in, and their latest invitation. */
 export type UserRow = PrincipalRow & {
   has_signed_in: boolean
   invitation_state: InvitationState | null
@@ -29,12 +29,12 @@ type Account = Pick<Caller, 'accountId'>
 type PrincipalId = Id<'usr' | 'bot'>
 
 const columns = sql`p.id, p.kind, p.name, p.email, p.role, p.active, p.created_at`
-/** `toId('usr', …)` in SQL, by which the audit knows who did something: five bits a character, after two that are 0. */
+/** `toId('usr', …)` in SQL, for comparison with the audit log: five bits per character, after two zero bits. */
 const publicId = sql`'usr_' || (
       select string_agg(substr('0123456789abcdefghjkmnpqrstvwxyz', 1 + substring(
         B'00' || ('x' || replace(p.id::text, '-', ''))::bit(128) from 1 + 5 * place for 5)::bit(5)::int, 1), '' order by place)
       from generate_series(0, 25) as place)`
-/** Keys are deleted, and the audit ends with its retention: what one of them has forgotten, another may still tell. */
+/** Keys are deleted and audit events expire, so this checks several sources. */
 const hasSignedIn = sql`(
       exists (select from api_keys k join api_key_uses u on u.account_id = k.account_id and u.api_key_id = k.id
         where k.account_id = p.account_id and k.owner_id = p.id)
@@ -42,7 +42,7 @@ const hasSignedIn = sql`(
         where s.account_id = p.account_id and s.owner_id = p.id and s.last_sign_in_at is not null)
       or exists (select from audit_events e where e.account_id = p.account_id and e.owner_id = ${publicId})
     ) as has_signed_in`
-/** All of a page in the one statement that reads it. */
+/** Reads all of it in the statement of the page. */
 const columnsOf = (kind: Kind) =>
   kind === 'bot'
     ? columns
@@ -71,7 +71,7 @@ export const findPrincipal = (db: Db, { accountId }: Account, kind: Kind, id: Pr
     where p.account_id = ${accountId} and p.id = ${toUuid(id)} and p.kind = ${kind} ${lock ? sql`for update of p` : nothing}`,
   )
 
-/** A user by email, ignoring case, held until the transaction ends. */
+/** Finds a user by email, ignoring case, and locks the row until the transaction ends. */
 export const findUserByEmail = (db: Db, { accountId }: Account, email: string) =>
   maybeOne<UserRow>(
     db,
@@ -121,7 +121,10 @@ export const updatePrincipal = (
 export const deletePrincipal = (db: Db, { accountId }: Account, id: PrincipalId) =>
   later(db, sql`delete from principals where account_id = ${accountId} and id = ${toUuid(id)}`)
 
-/** Locked in one order, so that two admins who demote each other at once wait in line: the second finds itself the last. */
+/**
+ * Locks in a fixed order, so that two admins who demote each other are serialized: the second finds itself the last
+ * admin.
+ */
 export const lockActiveAdmins = (db: Db, { accountId }: Account) =>
   many<{ id: Uuid }>(
     db,
@@ -132,7 +135,7 @@ export const lockActiveAdmins = (db: Db, { accountId }: Account) =>
     for update`,
   )
 
-/** Whether this is an active admin, who stays one until the transaction ends. */
+/** Whether this is an active admin. The lock keeps it one until the transaction ends. */
 export const holdsActiveAdmin = async (db: Db, { accountId }: Account, id: Id<'usr'>): Promise<boolean> =>
   (await maybeOne(
     db,

@@ -24,7 +24,7 @@ const users: Resource<{ id: 'usr' }, UserRow, typeof User> = {
   view: toUser,
   stableFields: stableUserFields,
   async find(db, caller, id, lock) {
-    // Before the user itself: two admins who change each other would each hold the row that the other waits for.
+    // Before the user's own row: otherwise two admins who change each other would deadlock.
     if (lock) await lockActiveAdmins(db, caller)
     return findPrincipal(db, caller, 'user', id, lock)
   },

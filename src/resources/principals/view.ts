@@ -17,7 +17,7 @@ export function toUser(row: UserRow, uri: UriOf): User {
   }
 }
 
-/** What of a user only a change of the user alters, for its ETag and its audit events. */
+/** Fields that only a change of the user alters, for ETags and audit events. */
 export const stableUserFields = ({
   has_signed_in,
   invitation_state,

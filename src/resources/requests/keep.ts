@@ -8,15 +8,15 @@ import { isId, toUuid } from '../../kernel/ids.ts'
 
 export type Kept = {
   kept: number
-  /** Beyond the quota, or not kept by the node itself. */
+  /** Over quota, or dropped by the node itself. */
   dropped: number
-  /** Requests of an edge or route that its account does not have. */
+  /** Requests of an edge or route that the account does not have. */
   unknown: number
 }
 
 /**
- * Writes a batch, what its account has an edge for and as much as the quota allows, and counts the rest. A batch that comes
- * again, because the node did not get the answer, changes nothing; nor does a request that comes again in another batch.
+ * Writes a batch: requests for known edges, up to the quota, and counts the rest. Repeated batches, sent because a node
+ * missed the response, and repeated requests in other batches change nothing.
  */
 export const keepRequests = (
   db: DbPool,
@@ -24,7 +24,7 @@ export const keepRequests = (
   quotaPerHour: number,
 ): Promise<Kept> =>
   transaction(db, async (tx) => {
-    // Holds the node's row: its batches come one after another, or the quota would be counted by two at once.
+    // Locks the node's row to serialize its batches; otherwise two could count the quota at once.
     const isNew = await maybeOne(
       tx,
       sql`
@@ -112,7 +112,7 @@ const write = (tx: Db, node: string, requests: readonly KeptRequest[], quotaPerH
       (select count(*) from fresh where place > ${quotaPerHour}::int) as beyond`,
   )
 
-/** What the node itself did not keep, of accounts that there are. */
+/** Counts what the node itself dropped, for existing accounts. */
 async function addDropped(tx: Db, node: string, dropped: RequestBatch['dropped']): Promise<number> {
   const { count } = await one<{ count: number }>(
     tx,

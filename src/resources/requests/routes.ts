@@ -60,7 +60,7 @@ export const requestRoutes = [
         body: undefined,
         events: ({ emit, lost }) =>
           edges.watch(filter, {
-            // As it came from a node, checked by readTail().
+            // Sent by a node and checked by readTail().
             onRequest: (request) => emit('request', visibleTo(caller, toRequest(request as EdgeRequest, uri))),
             onDropped: lost,
           }),
@@ -94,16 +94,16 @@ async function findEdgeRequest(db: Db, caller: Caller, id: Uuid, uri: (path: str
   return visibleTo(caller, toRequest(found, uri))
 }
 
-/** Visitors' addresses are personal data, which refusals and warnings show to admins only. */
+/** Visitors' addresses are personal data; as with refusals and warnings, only admins see them. */
 const visibleTo = ({ role }: Caller, request: Request): Request =>
   role === 'admin' ? request : { ...request, source_ip: null }
 
-/** A filter by ever smaller ranges would reveal the address. */
+/** Filtering by ever smaller ranges would reveal the address. */
 function refuseSourceFilter({ role }: Caller, { source_ip }: { source_ip?: string }): void {
   if (source_ip !== undefined && role !== 'admin') throw forbidden('Only admins can filter requests by source_ip.')
 }
 
-/** For admins, like refusals themselves: calls of the API name people and keys, and not only visitors. */
+/** For admins only, like refusals: API calls identify people and keys, not only visitors. */
 async function findApiCall(
   db: Db,
   caller: Caller,

@@ -104,7 +104,7 @@ export const RequestQuery = Closed({
 })
 
 export const StreamQuery = Closed(Filters)
-/** What a stream sends, by event. */
+/** Events of the stream. */
 export const StreamEvents = {
   request: Request,
   dropped: Closed({

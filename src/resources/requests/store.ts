@@ -43,7 +43,7 @@ const columns = sql`account_id, id, created_at, node, edge_kind, edge_id, route_
   method, host, path, status_code, duration_ms, bytes_in, bytes_out, upstream, outcome, reason, ip_restriction_id,
   ip_policy_id, ip_policy_rule_id, generation, trace`
 
-/** As its node sent it. */
+/** Restores the format of the node. */
 const toEdgeRequest = (row: RequestRow): EdgeRequest => ({
   id: row.id,
   at: row.created_at,
@@ -84,7 +84,7 @@ export async function listRequests(db: Db, { accountId }: Caller, query: Query):
   const range = source_ip && canonicalCidr(source_ip)
   const rows = await many<RequestRow>(
     db,
-    // By the moment in the id, which decides the partition; by the bounds of a range, which an index can use.
+    // Filters by the timestamp in the id, which selects the partition; as range bounds, which can use an index.
     sql`
     select ${columns} from edge_requests
     where account_id = ${accountId}
@@ -106,7 +106,7 @@ export async function listRequests(db: Db, { accountId }: Caller, query: Query):
   return rows.map(toEdgeRequest)
 }
 
-/** How many requests of the account were not kept, in the hours that the query is about. */
+/** Number of the account's dropped requests, in the hours of the query. */
 export async function countDroppedRequests(db: Db, { accountId }: Caller, query: Query): Promise<number> {
   const { since, until } = momentsOf(query)
   const { dropped } = await one<{ dropped: number }>(
@@ -123,7 +123,7 @@ export async function countDroppedRequests(db: Db, { accountId }: Caller, query:
 const firstMoment = 0
 const lastMoment = Date.parse('9999-12-31T23:59:59.999Z')
 
-/** Within what a UUIDv7 can say. */
+/** Limits times to the range of a UUIDv7. */
 function momentsOf({ since, until }: Query): { since?: number; until?: number } {
   const toMoment = (text: string | null | undefined) => {
     const moment = text ? parseRfc3339(text) : undefined

@@ -40,7 +40,7 @@ function placeOf({ edge, route }: EdgeRequest, uri: UriOf): Pick<Request, 'edge'
   return { edge: { id: edge, uri: edgeUri }, route: route && { id: route, uri: `${edgeUri}/routes/${route}` } }
 }
 
-/** A refused call of the API, in the place where all refusals are looked up. */
+/** Shows a refused API call as a request, so that all refusals can be looked up in one place. */
 export function toApiCall(row: StoredRefusal, uri: UriOf): Request {
   const id = toId('op', row.id)
   return {

@@ -14,7 +14,7 @@ import {
 
 type Sent = { certificate_id?: Id<'cert'> | null; certificate_management_policy?: Partial<ManagementPolicy> | null }
 
-/** What a create or a PATCH says of the certificate: a person's own, or one that is ordered and renewed. */
+/** Applies the certificate fields of a create or PATCH: an uploaded certificate, or a managed one. */
 export async function setCertificate(
   tx: Db,
   account: Account,

@@ -10,8 +10,8 @@ import { stableDomainFields, toReservedDomain } from './view.ts'
 type When = { now: number; graceMs: number }
 
 /**
- * What an answer of DNS makes of a locked row. The answer holds what every account has published for the domain, so it
- * also decides who holds it: an account whose own value has gone while another's is there no longer does.
+ * Applies a DNS answer to a locked row. The answer contains the values of all accounts, so it also decides between
+ * them: the holder loses the domain if its value is gone and another account's value is there.
  */
 export async function applyAnswer(
   tx: Db,
@@ -30,7 +30,10 @@ export async function applyAnswer(
   return held
 }
 
-/** Only an answer without the value counts against the account: DNS may fail for longer than any grace period. */
+/**
+ * Only an answer without the value counts against the account, because DNS may be unavailable for longer than any grace
+ * period.
+ */
 function withoutProof(row: ReservedDomainRow, answer: TxtAnswer, { now, graceMs }: When): Standing {
   const { status, verified_at, lapses_at } = row
   const unchanged = { status, verified_at, lapses_at, checked_at: rfc3339(now), error: faultOf(row, answer) }
@@ -48,7 +51,7 @@ function faultOf({ domain }: ReservedDomainRow, answer: TxtAnswer): string {
   return `The TXT record ${name} has ${count === 1 ? 'another value' : `${count} values, none of which is the expected one`}. If you have just changed it, DNS servers may remember the old one for a while.`
 }
 
-/** Not one that the operator has assigned. */
+/** Leaves domains alone that the operator has assigned. */
 async function endOtherHold(tx: Db, row: ReservedDomainRow, values: readonly string[], now: number): Promise<void> {
   const other = await findOtherHolder(tx, row)
   if (!other || other.status === 'assigned' || values.includes(other.challenge)) return
@@ -63,7 +66,7 @@ async function endOtherHold(tx: Db, row: ReservedDomainRow, values: readonly str
   await recordStanding(tx, 'server.domains.lapse', other, after)
 }
 
-/** In the audit of its account, which did not do it. A check that changes nothing leaves nothing. */
+/** Audits the change in the account, which did not make it itself. A check without a change writes nothing. */
 export async function recordStanding(
   tx: Db,
   operation: string,

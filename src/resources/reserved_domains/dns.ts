@@ -3,10 +3,10 @@ import type { TxtAnswer } from '../../http/domains.ts'
 
 const timeoutMs = 3_000
 const tries = 2
-/** A name with more records than this was not set up for verification. */
+/** A name with more records was not set up for verification. */
 const maxValues = 100
 
-/** c-ares's names for what a name server said, or did not say. */
+/** Error codes of c-ares, and whether DNS answered. */
 const faults: Record<string, { fault: string; answered: boolean }> = {
   ENOTFOUND: { fault: 'does not exist (NXDOMAIN)', answered: true },
   ENODATA: { fault: 'does not exist: the name has records, but none of type TXT', answered: true },
@@ -16,10 +16,10 @@ const faults: Record<string, { fault: string; answered: boolean }> = {
   ECONNREFUSED: { fault: 'could not be looked up: no DNS server could be reached', answered: false },
 }
 
-/** Empty servers: those of the system. CNAMEs and delegations are followed by the server, which is a recursive one. */
+/** Without `servers`, uses those of the system. The server must be recursive: it follows CNAMEs and delegations. */
 export function createTxtLookup(servers: readonly string[]): (name: string) => Promise<TxtAnswer> {
   return async (name) => {
-    // One for each question: no answer to an earlier one can be taken for it.
+    // One resolver per query, so that a late answer to an earlier query cannot be mistaken for this one.
     const resolver = new Resolver({ timeout: timeoutMs, tries })
     if (servers.length > 0) resolver.setServers(servers)
     try {

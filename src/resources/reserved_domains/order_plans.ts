@@ -15,7 +15,7 @@ export const planOrder = (tx: Db, accountId: Uuid, domainId: Uuid) =>
     set next_attempt_at = greatest(now(), o.held_back_until), plans = o.plans + 1`,
   )
 
-/** Something has changed for the certificates of these domains of the account, if they are managed. */
+/** Schedules orders for these domains if their certificates are managed. */
 export const replanOrders = (tx: Db, accountId: Uuid, domains: readonly string[]) =>
   run(
     tx,
@@ -25,14 +25,14 @@ export const replanOrders = (tx: Db, accountId: Uuid, domains: readonly string[]
     where d.account_id = ${accountId} and d.domain = any(${domains}) and o.account_id = d.account_id and o.domain_id = d.id`,
   )
 
-/** With what nodes answer for it. */
+/** Also removes its challenges from nodes. */
 export async function dropOrder(tx: Db, which: Which): Promise<void> {
   await removeChallenges(tx, which)
   const { account_id, domain_id } = which
   await run(tx, sql`delete from acme_orders where account_id = ${account_id} and domain_id = ${domain_id}`)
 }
 
-/** Those of a crashed attempt, too. */
+/** Includes those of a crashed attempt. */
 export async function removeChallenges(tx: Db, { account_id, domain_id }: Which): Promise<void> {
   const gone = await many<{ id: Uuid }>(
     tx,

@@ -7,13 +7,13 @@ import { newUuid, type Uuid } from '../../kernel/ids.ts'
 export const orderLimitCode = 'order_limit'
 const hourMs = 3_600_000
 
-/** A place for one order in the hour of the account, or when there will be one. */
+/** A slot for one order within the account's hourly limit, or when the next is free. */
 export type OrderSlot = { id: Uuid } | { freeAt: number }
 
-/** The accounts share the limits that the authority has for the installation: each has its part of every hour. */
+/** The accounts share the authority's limits for the installation, so each gets its part of every hour. */
 export const takeOrderSlot = (db: DbPool, accountId: Uuid, perHour: number, now: number): Promise<OrderSlot> =>
   transaction(db, async (tx) => {
-    // Two orders of an account at once take turns.
+    // Serializes concurrent orders of an account.
     await run(tx, sql`select from acme_turns where account_id = ${accountId} for update`)
     await run(
       tx,
@@ -32,7 +32,7 @@ export const takeOrderSlot = (db: DbPool, accountId: Uuid, perHour: number, now:
     return { id }
   })
 
-/** Each of those who wait gets another moment, so that they do not all come back for one place. */
+/** Gives waiting orders different times, so that they do not all return for one slot. */
 async function nextFree(tx: Db, accountId: Uuid, taken: readonly { taken_at: string }[], now: number): Promise<number> {
   const { waiting } = await one<{ waiting: number }>(
     tx,
@@ -44,6 +44,6 @@ async function nextFree(tx: Db, accountId: Uuid, taken: readonly { taken_at: str
   return Date.parse(taken[waiting % taken.length]?.taken_at ?? '') + hours * hourMs
 }
 
-/** The authority did not hear of the order. */
+/** Releases the slot because the order did not reach the authority. */
 export const returnOrderSlot = (db: Db, accountId: Uuid, id: Uuid) =>
   run(db, sql`delete from acme_order_slots where account_id = ${accountId} and id = ${id}`)

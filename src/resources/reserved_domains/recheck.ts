@@ -8,14 +8,14 @@ import { applyAnswer, recordStanding } from './checks.ts'
 import { findReservedDomain, type ReservedDomainRow, takeUnchecked } from './store.ts'
 
 const hourMs = 60 * 60 * 1_000
-/** Failed ones more often: a domain whose record is back should not have to wait for a day. */
+/** Failing domains are checked more often: one whose record has returned should not wait for a day. */
 const verifiedEveryMs = 24 * hourMs
 const failingEveryMs = hourMs / 2
 const batch = 10
-/** In one run: what is left over is the first to be checked in the next. */
+/** Per run. The rest comes first in the next run. */
 const maxChecks = 5_000
 
-/** Resolves to those whose status has changed. Several processes may run it at once: each domain is checked by one. */
+/** Resolves to domains whose status changed. Several processes may run it; each domain is checked by one. */
 export async function recheckDomains(
   db: DbPool,
   domains: Pick<DomainService, 'lookUpTxt' | 'graceMs'>,
@@ -42,7 +42,7 @@ async function recheck(
   const answer = await lookUpTxt(challengeName(domain))
   return transaction(db, async (tx) => {
     const before = await findReservedDomain(tx, { accountId }, toId('rd', id), true)
-    // Deleted, or decided otherwise, while DNS was asked.
+    // Deleted or otherwise changed during the DNS query.
     if (before?.status !== 'verified' && before?.status !== 'failing') return undefined
     const after = await applyAnswer(tx, before, answer, { now: clock(), graceMs })
     await recordStanding(tx, 'server.domains.recheck', before, after)

@@ -30,7 +30,7 @@ import {
 } from './store.ts'
 import { stableDomainFields, toReservedDomain } from './view.ts'
 
-/** The certificate that it used before, kept from a change until its records are known. */
+/** The previous certificate, kept until the change has listed its records. */
 type ChangedDomain = ReservedDomainRow & { former?: Uuid | null }
 
 const domains: Resource<{ id: 'rd' }, ChangedDomain, typeof ReservedDomain> = {
@@ -54,13 +54,13 @@ function check({ domain }: { domain: string }, { wildcardSuffixes }: Installatio
   throw invalidField('domain', `must not be a public suffix. Reserve your own domain, such as your-domain.${name}`)
 }
 
-/** Waits for DNS, so not inside a transaction. */
+/** Waits for DNS, so call it outside transactions. */
 async function lookUp(
   { countCheck, lookUpTxt }: DomainService,
   accountId: Uuid,
   { domain, status }: ReservedDomainRow,
 ): Promise<TxtAnswer> {
-  // It needs no record, and applyAnswer leaves it alone.
+  // Needs no record, and applyAnswer ignores it.
   if (status === 'assigned') return { values: [] }
   const { allowed, waitSeconds } = countCheck(accountId)
   if (!allowed)
@@ -81,7 +81,7 @@ const update = updateRoute(domains, {
   },
 })
 
-/** DELETE of what a PATCH with null takes off a domain. */
+/** A DELETE equivalent to a PATCH with null. */
 const detachRoute = (name: string, summary: string, field: keyof Static<typeof ReservedDomainUpdate>) =>
   route({
     operation: `reserved_domains.${name}.delete`,

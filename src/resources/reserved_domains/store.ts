@@ -39,7 +39,7 @@ export type ReservedDomainRow = AnnotationColumns & {
   } | null
 }
 
-/** A time inside JSON, in the form of all others. */
+/** A timestamp inside JSON, in the common format. */
 const utc = (column: SqlFragment) => sql`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 
 export const columns = sql`
@@ -48,7 +48,7 @@ export const columns = sql`
     select json_build_object('error_code', o.error_code, 'error', o.error, 'started_at', ${utc(sql`o.started_at`)},
       'next_attempt_at', ${utc(sql`o.next_attempt_at`)}, 'renews_at', ${utc(sql`o.renews_at`)})
     from acme_orders o where o.account_id = d.account_id and o.domain_id = d.id) as management`
-/** Who has one of these holds the domain. The same as in the index reserved_domains_one_holder. */
+/** Statuses in which the account holds the domain. Same as in the index reserved_domains_one_holder. */
 export const isHeld = (status: DomainStatus): boolean => ['verified', 'failing', 'assigned'].includes(status)
 export const holds = sql`d.status in ('verified', 'failing', 'assigned')`
 
@@ -91,8 +91,8 @@ export async function findReservedDomain(
 }
 
 /**
- * Those who change rows of one domain take turns, and only then lock rows: a change of one account's may end that
- * another holds the domain, and two of them must not wait for each other's rows.
+ * Serializes changes of one domain before they lock rows: a change in one account may end another account's hold, and
+ * two such changes would deadlock.
  */
 const lockDomains = (tx: Db, domains: ReturnType<typeof sql>): Promise<void> =>
   later(
@@ -139,7 +139,7 @@ export async function deleteReservedDomain(tx: Db, { accountId }: Account, id: I
   })
 }
 
-/** What a check, or the operator, makes of it. */
+/** Result of a check, or of the operator's decision. */
 export type Standing = Pick<ReservedDomainRow, 'status' | 'verified_at' | 'lapses_at' | 'checked_at' | 'error'>
 
 export async function updateStanding(
@@ -171,7 +171,7 @@ export async function updateStanding(
   }
 }
 
-/** The account that holds a domain decides for which names certificates are served: its own, and those of domains above it. */
+/** The holder of a domain decides for which names certificates are served: its own, and those of parent domains. */
 async function noteCertificates(tx: Db, domain: string): Promise<void> {
   const labels = domain.split('.')
   const above = labels.map((_, index) => labels.slice(index).join('.'))
@@ -186,8 +186,9 @@ async function noteCertificates(tx: Db, domain: string): Promise<void> {
 }
 
 /**
- * Lets a domain use another certificate of the account, or none. Refused when no name in it is under the domain: then
- * nothing could be served with it. The row is held, so that a delete waits and then meets the foreign key.
+ * Attaches another certificate of the account, or none. Refuses a certificate without a name under the domain, because
+ * nothing could be served with it. The row is locked, so that a concurrent delete waits and then violates the foreign
+ * key.
  */
 export async function attachCertificate(
   tx: Db,
@@ -229,7 +230,7 @@ export const setManagementPolicy = (
     where account_id = ${accountId} and id = ${id}`,
   )
 
-/** Another account that holds the domain; locked. */
+/** Another account that holds the domain; locks the row. */
 export const findOtherHolder = (tx: Db, { account_id, domain }: Pick<ReservedDomainRow, 'account_id' | 'domain'>) =>
   maybeOne<ReservedDomainRow>(
     tx,
@@ -239,8 +240,8 @@ export const findOtherHolder = (tx: Db, { account_id, domain }: Pick<ReservedDom
   )
 
 /**
- * From now on the hostports of the account under its domain hold it against deletion, unless they are under a nearer one
- * that it holds.
+ * Binds the account's hostports to the domain, which they then protect from deletion, unless a closer domain of the
+ * account covers them.
  */
 export const bindHostports = (tx: Db, { account_id, id, domain }: ReservedDomainRow) =>
   later(
@@ -255,7 +256,7 @@ export const bindHostports = (tx: Db, { account_id, id, domain }: ReservedDomain
         where d.account_id = h.account_id and d.id = h.reserved_domain_id and length(d.domain) >= ${domain.length})`,
   )
 
-/** The longest unchecked, marked as checked now so that no other process checks them too. */
+/** Takes the domains unchecked for longest, and marks them as checked so that no other process takes them. */
 export const takeUnchecked = (db: Db, before: { verified: string; failing: string }, now: string, limit: number) =>
   many<ReservedDomainRow>(
     db,

@@ -35,14 +35,14 @@ export function toReservedDomain(row: ReservedDomainRow, uri: (path: string) => 
 const policyOf = ({ certificate_authority: authority, private_key_type }: ReservedDomainRow) =>
   authority && private_key_type && { authority, private_key_type }
 
-/** While a certificate is there and nothing has failed, there is nothing to tell. */
+/** Null while the certificate exists and nothing has failed. */
 function jobOf({ error_code, error, started_at, next_attempt_at, renews_at }: Management) {
   if (renews_at && !error_code && !started_at) return null
   return { error_code, msg: error, started_at, retries_at: next_attempt_at }
 }
 type Management = NonNullable<ReservedDomainRow['management']>
 
-/** Checks and orders go on by themselves; who holds the domain, and what was asked for, is what counts. */
+/** Excludes results of automatic checks and orders: only the holder and the requested settings count. */
 export function stableDomainFields({ verification, certificate_management_status, ...shown }: ReservedDomain): object {
   const { type, name, value, status } = verification
   return { ...shown, verification: { type, name, value, status } }

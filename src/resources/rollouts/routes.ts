@@ -25,7 +25,7 @@ const maxEvents = 100
 
 type Decide = (tx: Db, rollout: StoredRollout, why: { reason: string }) => Promise<void>
 
-/** The nodes hear of it at once, and not when the publisher next looks. */
+/** Notifies the nodes immediately, without waiting for the publisher's next poll. */
 const decision = (verb: string, summary: string, access: Route['access'], decide: Decide): Route => {
   const made = actionRoute(rolloutResource, {
     verb,

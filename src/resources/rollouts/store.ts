@@ -9,12 +9,12 @@ import type { RolloutQuery, RolloutState } from './schema.ts'
 
 type Account = Pick<Caller, 'accountId'>
 export type ChangeEvent = Pick<AuditedEvent, 'id' | 'created_at' | 'operation' | 'owner_id' | 'resource_id'>
-/** What is shown of one without its nodes. */
+/** A rollout without its nodes. */
 export type FoundRollout = StoredRollout & { change_count: number; latest_change: ChangeEvent | null }
 
 const which = ({ accountId }: Account, id: Id<'ro'>) => sql`r.account_id = ${accountId} and r.public_id = ${toUuid(id)}`
 
-/** `lock`: as every decision about a rollout does. */
+/** `lock`: required for every decision about a rollout. */
 export async function findRollout(
   db: Db,
   caller: Account,
@@ -54,7 +54,7 @@ export async function listRollouts(db: Db, account: Account, query: RolloutQuery
   return withChanges(db, account, found)
 }
 
-/** Those that a change is part of. */
+/** The rollouts that contain a change. */
 export async function rolloutsOf(db: Db, account: Account, generation: number): Promise<FoundRollout[]> {
   const found = await many<StoredRollout>(
     db,
@@ -66,10 +66,10 @@ export async function rolloutsOf(db: Db, account: Account, generation: number): 
   return withChanges(db, account, found)
 }
 
-/** An operation's first event comes while it runs, and it runs for seconds. */
+/** An operation writes its first event while it runs, and it runs for seconds. */
 const eventAfterMs = 60_000
 
-/** How many changes each contains, and who made the latest. A few milliseconds before an event its operation has begun. */
+/** Adds the number of changes and the latest change. An operation starts a few milliseconds before its event. */
 async function withChanges(db: Db, { accountId }: Account, found: readonly StoredRollout[]): Promise<FoundRollout[]> {
   if (found.length === 0) return []
   const counted = await many<{ rollout_id: number; operation_id: Id<'op'>; changes: number }>(
@@ -100,7 +100,7 @@ async function withChanges(db: Db, { accountId }: Account, found: readonly Store
   })
 }
 
-/** In which wave each node of a cell is, by name. */
+/** Wave of each node in a cell, by name. */
 export async function wavesOfNodes(db: Db, cellId: number): Promise<ReadonlyMap<string, number>> {
   const rows = await many<{ name: string; wave: number }>(
     db,
@@ -109,10 +109,10 @@ export async function wavesOfNodes(db: Db, cellId: number): Promise<ReadonlyMap<
   return new Map(rows.map(({ name, wave }) => [name, wave]))
 }
 
-/** Longer than a change takes, and than clocks differ. */
+/** Longer than any change takes, plus clock differences. */
 const slackMs = 10 * 60_000
 
-/** The newest of its audit events, newest first. An id begins with its time, which says in which partitions they are. */
+/** The latest audit events, newest first. Ids start with the time, which selects the partitions. */
 export async function eventsOf(
   db: Db,
   { id, account_id: accountId }: Pick<StoredRollout, 'id' | 'account_id'>,

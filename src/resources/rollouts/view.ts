@@ -16,7 +16,7 @@ export function stateOf({ ended_at, reached, is_first, is_urgent }: StoredRollou
 
 const textOf = (...values: unknown[]): string | null => values.find((value) => typeof value === 'string') ?? null
 
-/** A signal that this version does not know is shown with its sentence. */
+/** A signal unknown to this version is shown with its text. */
 const toEvidence = (found: Evidence, isAdmin: boolean): RolloutEvidence => ({
   signal: textOf(found.signal) ?? 'record',
   sentence: textOf(found.reason) ?? 'It is not said what was seen.',
@@ -58,14 +58,14 @@ export function toRollout(row: FoundRollout, uri: (path: string) => string): Rol
   }
 }
 
-/** What a decision alters. */
+/** Fields that a decision alters. */
 export const stableRolloutFields = ({ id, cell, state, reason }: Rollout): object => ({ id, cell, state, reason })
 
 type Around = {
   readonly nodes: readonly EdgeNode[]
   readonly waves: ReadonlyMap<string, number>
   readonly events: readonly AuditedEvent[]
-  /** Addresses of clients are not for others. */
+  /** Only admins see client addresses. */
   readonly isAdmin: boolean
 }
 

@@ -6,11 +6,11 @@ import { type CoverageKind, findCoveredInSlices } from '../../kernel/ip/coverage
 export type CoveredRule = { kind: CoverageKind; by: Uuid[]; count: number }
 type Found = { revision: number; validUntil: number; covered: ReadonlyMap<Uuid, CoveredRule> }
 
-/** Those of a few large policies, or of many small ones: pages of a list are asked for one after another. */
+/** Fits a few large policies or many small ones: clients request consecutive pages of a list. */
 const maxRemembered = 50_000
 const remembered = new Map<Uuid, Found>()
 
-/** Which rules of a policy are covered by others now. Undefined when the policy is gone. */
+/** Rules of a policy that others cover now. Undefined if the policy was deleted. */
 export async function coveredRules(db: DbPool, accountId: Uuid, policyId: Uuid, revision: number, now: number) {
   const known = remembered.get(policyId)
   if (known && known.revision >= revision && now < known.validUntil) return known.covered

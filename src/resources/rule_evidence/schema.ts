@@ -85,7 +85,7 @@ export const RuleEvidenceList = Closed(
   { title: 'RuleEvidenceList' },
 )
 
-/** More can be removed with several calls, or by replacing all rules. */
+/** To remove more, repeat the call or replace all rules. */
 export const maxRemoved = 1_000
 export const RulesRemove = Closed({
   rule_ids: Type.Array(Id('ipr'), {

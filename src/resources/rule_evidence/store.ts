@@ -21,14 +21,14 @@ export type EvidenceRow = {
 }
 type Query = PageQuery & { before_id?: Id<'ipr'>; unused_since?: string }
 
-/** Raised by every change of the policy's rules. Undefined when there is no such policy. */
+/** Every change of the policy's rules raises it. Undefined if there is no such policy. */
 export const findRevision = (db: Db, { accountId }: Caller, policyId: Id<'ipp'>) =>
   maybeOne<{ revision: number }>(
     db,
     sql`select revision from ip_policies where account_id = ${accountId} and id = ${toUuid(policyId)}`,
   )
 
-/** Newest rule first. `only`: of these rules. */
+/** Newest rule first. `only`: limits the result to these rules. */
 export const listEvidence = (
   db: Db,
   { accountId }: Caller,
@@ -47,7 +47,7 @@ export const listEvidence = (
     : nothing
   return many<EvidenceRow>(
     db,
-    // The days are added up for the rules of the page alone.
+    // Sums up days only for the rules of the page.
     sql`
     with page as (
       select r.account_id, r.id, r.cidr, r.action, r.description,
@@ -66,7 +66,7 @@ export const listEvidence = (
   )
 }
 
-/** Resolves to how many there were, and how many rules are left. */
+/** Resolves to the number of removed and of remaining rules. */
 export async function removeRules(tx: Db, change: RuleSetChange, policyId: Id<'ipp'>, ids: readonly Id<'ipr'>[]) {
   const { accountId } = change
   const policy = toUuid(policyId)

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto'
 import { type CheckedCertificate, dnsNames, ipNames } from '../../kernel/crypto/certificate.ts'
 import { keyUsages } from './key_usages.ts'
 
-/** What is shown of a certificate, under the names of the API. */
+/** Fields of a certificate under their API names. */
 export type CertificateFacts = {
   subject_common_name: string | null
   subject_alternative_names: { dns_names: string[]; ips: string[] }
@@ -36,7 +36,7 @@ export function factsOf({ leaf, keyType }: Pick<CheckedCertificate, 'leaf' | 'ke
   }
 }
 
-/** A line each: `CN=example.com`. */
+/** One attribute per line: `CN=example.com`. */
 const namesIn = (lines = '') => {
   const found = lines.split('\n').map((line) => line.split(/=(.*)/s, 2))
   return (name: string): string | null => found.find(([known]) => known === name)?.[1]?.slice(0, 255) ?? null

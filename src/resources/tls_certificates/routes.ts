@@ -29,7 +29,7 @@ const certificates: Resource<{ id: 'cert' }, TlsCertificateRow, typeof TlsCertif
   statuses: certificateStatuses,
   find: findTlsCertificate,
   stableFields: stableCertificateFields,
-  // Nodes have only what a domain uses.
+  // Nodes have only certificates that a domain uses.
   records: ({ id, used_by }) => (used_by.length ? [`certificate.${toId('cert', id)}`] : []),
 }
 

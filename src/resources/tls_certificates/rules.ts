@@ -11,13 +11,13 @@ export function checked(chain: string, key: string, now: number): CheckedCertifi
   try {
     return checkCertificate(chain, key, now)
   } catch (error) {
-    // Without the cause: OpenSSL's messages may repeat what they could not read.
+    // Omits the cause: OpenSSL's messages may repeat the input.
     if (error instanceof CertificateFault) throw invalidField(error.field, error.message)
     throw error
   }
 }
 
-/** A replacement must be for the domains that use the certificate, or nothing could be served for them. */
+/** A replacement must cover all domains that use the certificate; otherwise they could not be served. */
 export function checkCovers({ leaf }: CheckedCertificate, domains: readonly string[]): void {
   const names = dnsNames(leaf)
   const uncovered = domains.filter((domain) => servedNames(names, [domain], []).names.length === 0)
@@ -29,7 +29,7 @@ export function checkCovers({ leaf }: CheckedCertificate, domains: readonly stri
   )
 }
 
-/** A PATCH replaces both or none. */
+/** A PATCH replaces both or neither. */
 export function checkBoth({
   certificate_pem,
   private_key_pem,

@@ -15,7 +15,7 @@ import {
 } from '../../http/wire.ts'
 import { certificateLimits } from '../../kernel/crypto/certificate.ts'
 
-/** `x-pem`: the command line reads it from a file, since it has many lines and may be a secret. */
+/** `x-pem`: the command line reads the value from a file, since it has many lines and may be secret. */
 const Pem = (maxBytes: number, description: string, options: object = {}) =>
   Type.Unsafe<string>({ type: 'string', minLength: 1, 'x-maxBytes': maxBytes, 'x-pem': true, description, ...options })
 const certificatePem = Pem(
@@ -35,7 +35,7 @@ export const TlsCertificateCreate = Closed({
 })
 export type TlsCertificateCreate = Static<typeof TlsCertificateCreate>
 
-/** Both or neither: a chain without its key, or a key without its chain, would be a gap. */
+/** Both or neither: a chain and a key that do not match could not be served. */
 export const TlsCertificateUpdate = Closed(
   {
     id: PathId('cert'),

@@ -21,7 +21,7 @@ export type TlsCertificateRow = AnnotationColumns & {
   not_after: string
   facts: CertificateFacts
   expiry: 'later' | 'soon' | 'expired'
-  /** Domains. */
+  /** Ids of domains. */
   used_by: Uuid[]
 }
 type Account = Pick<Caller, 'accountId'>
@@ -34,12 +34,12 @@ const usedBy = sql`array(
       order by d.id limit ${shownUsers}) as used_by`
 const certificates = sql`select ${columns}, ${usedBy} from tls_certificates c`
 
-/** A sealed private key opens in its own row only. */
+/** Binds a sealed private key to its row. */
 const contextOf = (accountId: Uuid, id: Uuid): string => `tls_certificates ${accountId} ${id}`
 
 type Stored = Pick<CheckedCertificate, 'chain' | 'key' | 'leaf' | 'keyType'>
 
-/** What of a certificate is written, whether it is new or replaces another. */
+/** Columns of a new or replaced certificate. */
 function writtenOf({ accountId }: Account, id: Uuid, { chain, key, leaf, keyType }: Stored, box: SecretsBox) {
   const { keyId, sealed } = box.seal(key, contextOf(accountId, id))
   return {
@@ -71,7 +71,7 @@ export function createCertificate(
   )
 }
 
-/** The certificate is locked, so it is not attached meanwhile. */
+/** Requires a lock on the certificate, which prevents new attachments. */
 export const domainsUsing = async (tx: Db, { accountId }: Account, id: Uuid): Promise<string[]> => {
   const rows = await many<{ domain: string }>(
     tx,
@@ -80,7 +80,7 @@ export const domainsUsing = async (tx: Db, { accountId }: Account, id: Uuid): Pr
   return rows.map(({ domain }) => domain)
 }
 
-/** The row keeps its id, so its users get the new chain and key together, and never none. */
+/** The row keeps its id, so its users get chain and key together and are never without a certificate. */
 export async function replaceCertificate(
   tx: Db,
   account: Account,
@@ -135,7 +135,7 @@ export async function annotateTlsCertificate(
   return { ...before, description, metadata }
 }
 
-/** Every foreign key that keeps a certificate in use. */
+/** Foreign keys that keep a certificate in use. */
 const users = ['reserved_domains_certificate_fk']
 
 export async function deleteTlsCertificate(tx: Db, { accountId }: Account, before: TlsCertificateRow): Promise<void> {
@@ -158,7 +158,7 @@ type SealedRow = { account_id: Uuid; id: Uuid; private_key: Buffer; secrets_key_
 export const openPrivateKey = ({ account_id, id, private_key, secrets_key_id }: SealedRow, box: SecretsBox): string =>
   box.open({ keyId: secrets_key_id, sealed: private_key }, contextOf(account_id, id))
 
-/** How many private keys each key of the operator encrypts. */
+/** Number of private keys per encryption key. */
 export const countBySecretsKey = (db: Db) =>
   many<{ secrets_key_id: string; count: number }>(
     db,
@@ -168,8 +168,8 @@ export const countBySecretsKey = (db: Db) =>
 const batchSize = 100
 
 /**
- * Encrypts the next private keys with the current key. `after` is where the last batch ended. Rows that are being changed
- * are waited for: a change may have sealed them with another key.
+ * Re-encrypts the next private keys with the current key. `after`: the end of the last batch. Waits for rows that are
+ * being changed, because the change may have used another key.
  */
 export async function resealBatch(
   tx: Db,
@@ -202,7 +202,7 @@ export async function resealBatch(
   return { last: rows.at(-1), resealed, unreadable }
 }
 
-/** The next certificates of all accounts to expire, for the operator's metrics. */
+/** Certificates of all accounts that expire next, for metrics. */
 export async function firstToExpire(db: Db, count: number) {
   const rows = await many<{ id: Uuid; account_id: Uuid; expires_at: number }>(
     db,

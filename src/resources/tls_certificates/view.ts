@@ -3,7 +3,7 @@ import { shownAnnotations } from '../../operations/annotations.ts'
 import type { TlsCertificate } from './schema.ts'
 import type { TlsCertificateRow } from './store.ts'
 
-/** The row does not even have the private key: nothing that is shown, logged or audited can. */
+/** The row omits the private key, so nothing here can show, log or audit it. */
 export function toTlsCertificate(row: TlsCertificateRow, uri: (path: string) => string): TlsCertificate {
   const id = toId('cert', row.id)
   return {
@@ -25,5 +25,5 @@ export function toTlsCertificate(row: TlsCertificateRow, uri: (path: string) => 
   }
 }
 
-/** What only a change of the certificate alters: attaching it somewhere is no change of it, and neither is time. */
+/** Fields that only a change alters; attaching the certificate and the passing of time do not count. */
 export const stableCertificateFields = ({ in_use_by, expiry, ...stable }: TlsCertificate) => stable

@@ -9,10 +9,12 @@ import { trafficFigures } from '../../kernel/edge/traffic.ts'
 import { type Id, toUuid, type Uuid } from '../../kernel/ids.ts'
 
 const hourMs = 60 * 60 * 1_000
-/** A minute more than a day, so that the last day is there as a whole. */
+/** One hour more than a day, so that a full day is available. */
 const minutesKeptForMs = 25 * hourMs
 export const trafficDays = 90
-/** Rows of an account for an hour, besides one for each node. Beyond it, counts have no edge, route and backend. */
+/**
+ * Rows per account and hour, in addition to one per node. Further counts are stored without edge, route and backend.
+ */
 export const maxRowsPerHour = 1_000
 const latencyShift = 2 ** 40
 const none = '00000000-0000-0000-0000-000000000000' as Uuid
@@ -30,7 +32,7 @@ type Row = {
   latencies: readonly number[]
 }
 
-/** Adds what a node counted, once. Resolves to false when it was there before. */
+/** Adds what a node counted, once per batch. Resolves to false if the batch was taken before. */
 export const keepTraffic = (
   pool: DbPool,
   node: string,
@@ -55,7 +57,10 @@ export const keepTraffic = (
     return true
   })
 
-/** A node may be stolen, and a route deleted meanwhile: what an account does not have is counted for it without detail. */
+/**
+ * A node may be compromised, or a route deleted meanwhile: counts for resources that the account does not have are
+ * stored without details.
+ */
 async function ownedRows(tx: Db, counts: readonly TrafficCount[]): Promise<Row[]> {
   const uuidOf = (id: string | null) => (id === null ? none : toUuid(id as Id))
   const accounts = counts.map(({ account }) => uuidOf(account))
@@ -99,7 +104,7 @@ const withoutPlace = (row: Pick<Row, 'accountId' | 'minute' | 'hour' | 'counts' 
 const hourKey = ({ accountId, hour }: Pick<Row, 'accountId' | 'hour'>): string => `${accountId} ${hour}`
 const placeKey = ({ edgeId, routeId, backendId }: Row): string => `${edgeId} ${routeId} ${backendId}`
 
-/** What has a row keeps it, and what is new gets one while there is room. */
+/** Existing rows are kept; new ones are added while there is room. */
 async function withinBound(tx: Db, node: string, rows: readonly Row[], maxRows: number): Promise<Row[]> {
   const wanted = new Map<string, { accountId: Uuid; hour: number; places: Set<string> }>()
   for (const row of rows) {
@@ -156,7 +161,7 @@ async function add(tx: Db, table: SqlFragment, node: string, rows: readonly Row[
   const [requests, refused, limited, backend5xx, unreachable, noResponse, timeout, edge, client] = figures.map(
     (index) => rows.map(({ counts }) => counts[index] ?? 0),
   ) as number[][] as [number[], number[], number[], number[], number[], number[], number[], number[], number[]]
-  // Sorted, so that two processes that add to the same rows take them in the same order.
+  // Sorted: two processes that add to the same rows must lock them in the same order.
   await run(
     tx,
     sql`

@@ -23,7 +23,7 @@ import {
 const minuteMs = 60_000
 const dayMs = 24 * 60 * minuteMs
 const stepMs: Record<Step, number> = { minute: minuteMs, hour: 60 * minuteMs, day: dayMs }
-/** Groups × steps: about 5 MB. */
+/** Groups × steps; about 5 MB. */
 const maxPoints = 20_000
 
 export const trafficStatisticsRoutes = [
@@ -87,7 +87,7 @@ function askedIn(
   return { ...query, since, until, step, isByMinute, by }
 }
 
-/** Counts come with the sums of each group first. */
+/** `counts` starts with the sums of each group. */
 function groupsOf(by: Grouping, counts: readonly CountRow[], latencies: readonly LatencyRow[]): TrafficGroup[] {
   const latencyOf = new Map(latencies.map((row) => [`${row.key} ${row.at}`, row]))
   const figuresOf = (row: CountRow) => toFigures(row, latencyOf.get(`${row.key} ${row.at}`))

@@ -13,7 +13,7 @@ export type Step = (typeof steps)[number]
 export type Asked = {
   since: number
   until: number
-  /** Undefined for sums only. */
+  /** Undefined: sums only. */
   step: Step | undefined
   isByMinute: boolean
   by: Grouping
@@ -25,7 +25,7 @@ export type Asked = {
 
 const keyOf: Record<Grouping, SqlFragment> = {
   account: sql`''`,
-  // The prefix is that of the public id, even if the edge is gone.
+  // Includes the kind, which determines the id's prefix even if the edge was deleted.
   edge: sql`edge_kind || ' ' || edge_id`,
   route: sql`edge_kind || ' ' || edge_id || ' ' || route_id`,
   backend: sql`backend_kind || ' ' || backend_id`,
@@ -48,7 +48,7 @@ const stepOf = ({ step }: Asked): SqlFragment =>
 export type CountRow = { key: string; at: string | null } & Record<TrafficFigure, number>
 export type LatencyRow = { key: string; at: string | null; counted: number; p50: number; p95: number; p99: number }
 
-/** The groups with the most requests, with their sums (`at` is null) and each step in which something ended. */
+/** The groups with the most requests: their sums (`at` is null) and all steps with activity. */
 export const trafficCounts = (db: Db, caller: Caller, asked: Asked, limit: number) =>
   many<CountRow>(
     db,
@@ -63,7 +63,7 @@ export const trafficCounts = (db: Db, caller: Caller, asked: Asked, limit: numbe
     group by grouping sets ((key), (key, step)) order by key, step nulls first`,
   )
 
-/** Buckets in which quantiles are, of the groups of these keys. */
+/** Latency buckets of the groups with these keys. */
 export const trafficLatencies = (db: Db, caller: Caller, asked: Asked, keys: readonly string[]) =>
   many<LatencyRow>(
     db,
@@ -89,11 +89,11 @@ export const countGroups = async (db: Db, caller: Caller, asked: Asked): Promise
     )
   ).count
 
-/** When this installation began to count. */
+/** When this installation started counting. */
 export const countingSince = async (db: Db): Promise<string> =>
   (await one<{ began_at: string }>(db, sql`select began_at from traffic_counting`)).began_at
 
-/** How many of these nodes lost requests. */
+/** Number of these nodes that lost requests. */
 export const nodesWithLosses = async (db: Db, nodes: readonly string[], { since, until }: Asked): Promise<number> =>
   (
     await one<{ count: number }>(

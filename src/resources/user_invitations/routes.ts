@@ -50,7 +50,7 @@ export const userInvitationRoutes = [
         }))
         const etag = etagOf(stableInvitationFields(body as UserInvitation))
         if (replayed) return { body: body as UserInvitation, etag, replayed, warnings: ['link=told_once'] }
-        // In the fragment, which browsers keep to themselves: no log and no referrer has it.
+        // In the fragment, which browsers never send, so it reaches neither logs nor referrers.
         return { body: { ...body, link: request.uri(`/dashboard/invitation#${secret}`) }, etag }
       }),
   }),
@@ -81,7 +81,7 @@ export const userInvitationRoutes = [
     success: 204,
     access: 'admin',
     managesKeys: true,
-    // So it never waits for approval: the link may be in the wrong hands.
+    // Never waits for approval: the link may be in the wrong hands.
     alone: true,
     errors: ['ERR_NOT_FOUND', 'ERR_PRECONDITION_FAILED'],
     handle: (request) =>
@@ -109,7 +109,7 @@ export const userInvitationRoutes = [
   }),
 ]
 
-/** The key that the person gets, whose token is revealed to no one before, and the invitation to it. */
+/** Creates the key for the invited person, whose token nobody has seen, and its invitation. */
 async function invite(tx: Db, request: Inviting, secret: string): Promise<InvitationRow> {
   const {
     caller,
@@ -161,7 +161,7 @@ async function invite(tx: Db, request: Inviting, secret: string): Promise<Invita
   return after
 }
 
-/** With it the invitation ends. */
+/** Deleting the key ends the invitation. */
 async function deleteWaitingKey(
   tx: Db,
   { caller, origin, uri }: Pick<Inviting, 'caller' | 'origin' | 'uri'>,

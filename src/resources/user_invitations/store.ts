@@ -17,7 +17,7 @@ export type InvitationRow = {
 }
 type Account = Pick<Caller, 'accountId'>
 
-/** What ends the key, the user or the rights of who invited ends the invitation too, from that moment on. */
+/** The invitation ends as soon as the key, the user or the inviter's rights end. */
 const state = sql`
       case
         when i.accepted_at is not null then 'accepted'
@@ -37,7 +37,7 @@ const joined = sql`
       join principals p on p.account_id = i.account_id and p.id = i.user_id
       left join api_keys k on k.account_id = i.account_id and k.id = i.api_key_id`
 
-/** Beside a user `p`, for the list of users: a query for each of them would be as many round trips. */
+/** Joined to a user `p` for the list of users, which avoids one query per user. */
 export const invitationOfUser = sql`
       select ${state} as invitation_state, i.expires_at as invitation_expires_at, i.api_key_id as invitation_api_key_id
       from user_invitations i left join api_keys k on k.account_id = i.account_id and k.id = i.api_key_id
@@ -51,7 +51,7 @@ export const findInvitation = (db: Db, { accountId }: Account, userId: Id<'usr'>
 
 type Invited = { secretHash: Buffer; apiKeyId: Uuid; invitedBy: Id<'usr' | 'bot'>; seconds: number }
 
-/** In place of the user's former one, whose link is unknown from then on. */
+/** Replaces the user's previous invitation, whose link then stops working. */
 export const putInvitation = (db: Db, { accountId }: Account, userId: Id<'usr'>, invited: Invited) =>
   one<Omit<InvitationRow, 'state'>>(
     db,
@@ -67,7 +67,7 @@ export const putInvitation = (db: Db, { accountId }: Account, userId: Id<'usr'>,
 
 export type OpenedInvitation = InvitationRow & { name: string; email: string; role: Role; account_name: string }
 
-/** By what its link ends with: from here on it is known of which account it is. */
+/** Finds an invitation by its secret, which determines the account. */
 export const openInvitation = (db: Db, secretHash: Buffer) =>
   maybeOne<OpenedInvitation>(
     db,
@@ -77,7 +77,7 @@ export const openInvitation = (db: Db, secretHash: Buffer) =>
     where i.secret_hash = ${secretHash}`,
   )
 
-/** Two who accept one invitation wait in line. The key before the invitation, as for what deletes the key. */
+/** Serializes concurrent accepts. Locks the key before the invitation, as deleting the key does. */
 export const holdInvitation = (tx: Db, secretHash: Buffer): Promise<void> =>
   later(
     tx,
@@ -87,7 +87,7 @@ export const holdInvitation = (tx: Db, secretHash: Buffer): Promise<void> =>
     for update`,
   )
 
-/** How long the key of an accepted invitation is valid: an admin can extend it, or invite again. */
+/** Lifetime of an accepted invitation's key. An admin can extend it or invite again. */
 const keyDays = 90
 
 export const acceptInvitation = (tx: Db, { account_id, user_id, api_key_id }: InvitationRow, tokenHash: Buffer) =>
@@ -104,7 +104,7 @@ export const acceptInvitation = (tx: Db, { account_id, user_id, api_key_id }: In
     returning i.accepted_at`,
   )
 
-/** The keys of invitations that no one accepted in time, a day later. The invitation stays, and says that it expired. */
+/** Deletes keys of invitations a day after they expired unaccepted. The invitation stays and shows that it expired. */
 export const deleteKeysOfExpiredInvitations = (db: Db): Promise<number> =>
   deleteInBatches(
     db,

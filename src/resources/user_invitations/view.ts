@@ -2,7 +2,7 @@ import { toId } from '../../kernel/ids.ts'
 import type { UserInvitation } from './schema.ts'
 import type { InvitationRow } from './store.ts'
 
-/** Without its link, which only the response to its creation adds. */
+/** Excludes the link, which only the response to its creation contains. */
 export function toInvitation(row: InvitationRow, uri: (path: string) => string): UserInvitation {
   const user_id = toId('usr', row.user_id)
   return {
@@ -18,10 +18,10 @@ export function toInvitation(row: InvitationRow, uri: (path: string) => string):
   }
 }
 
-/** What only a change alters, for its ETag. */
+/** Fields that only a change alters, for the ETag. */
 export const stableInvitationFields = ({ link, state, ...stableFields }: UserInvitation) => stableFields
 
-/** For the audit, with the name by which people know the user. */
+/** For the audit log, including the user's name. */
 export function shownInvitation(
   { name }: { name: string },
   row: InvitationRow,

@@ -28,7 +28,7 @@ export async function listDeliveries(
   return rows.map(({ event_id, ...row }) => ({ id: toId('ev', event_id), ...row }))
 }
 
-/** Also what was never sent to this destination, or so long ago that it is forgotten. */
+/** Includes events that were never sent to this destination, or so long ago that their delivery is forgotten. */
 export async function replayEvents(
   tx: Db,
   { accountId }: Account,
@@ -70,7 +70,10 @@ export async function replayDead(
   return count
 }
 
-/** Before the deliveries: the worker that fills them has locked the progress, and would wait for us while we wait for it. */
+/**
+ * Lock the progress before the deliveries: the worker that adds deliveries locks them in this order, and the reverse
+ * would deadlock.
+ */
 const wake = (tx: Db, accountId: Uuid, destination: Id<'whd'>) =>
   later(
     tx,
@@ -80,7 +83,7 @@ const wake = (tx: Db, accountId: Uuid, destination: Id<'whd'>) =>
     where account_id = ${accountId} and destination_id = ${toUuid(destination)}`,
   )
 
-/** What is done, after its retention: in batches, one destination after another. */
+/** Deletes finished deliveries after their retention, in batches, one destination at a time. */
 export async function deleteDeliveriesBefore(db: Db, moment: number): Promise<void> {
   for (;;) {
     const { deleted } = await one<{ deleted: number }>(

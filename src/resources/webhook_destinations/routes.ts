@@ -35,7 +35,7 @@ import {
 } from './store.ts'
 import { stableDestinationFields, toDestination } from './view.ts'
 
-/** The secret is there between the change and the response to it. */
+/** The secret exists only between the change and its response. */
 type DestinationWithSecret = DestinationRow & { secret?: string | null }
 
 const destinations: Resource<{ id: 'whd' }, DestinationWithSecret, typeof WebhookDestination> = {
@@ -56,7 +56,7 @@ function checkUrl({ url }: { url?: string }, { webhookUrlFault }: InstallationSe
   if (fault) throw invalidField('url', fault)
 }
 
-/** Mail goes to people who did not ask for it: alerts only, which are bounded. */
+/** Mail reaches people who did not ask for it, so it is limited to alerts, whose number is bounded. */
 function checkFormat({ url, format, operations }: Pick<DestinationRow, 'url' | 'format' | 'operations'>): void {
   if ((format === 'email') !== isMailUrl(url))
     throw invalidField('url', 'must begin with mailto: if, and only if, the format is email')

@@ -5,16 +5,16 @@ import type { SealedSecret, SecretsBox } from '../../kernel/crypto/secrets_box.t
 import { UnreadableSecret } from '../../kernel/crypto/unreadable_secret.ts'
 import { toId, type Uuid } from '../../kernel/ids.ts'
 
-/** A sealed secret opens in its own row only. */
+/** Binds a sealed secret to its row. */
 const contextOf = (accountId: Uuid, id: Uuid): string => `webhook_destinations ${accountId} ${id}`
 
 export const sealWebhookSecret = (secret: string, accountId: Uuid, id: Uuid, box: SecretsBox): SealedSecret =>
   box.seal(secret, contextOf(accountId, id))
 
-/** The columns of one secret. In clear: of a row that a version without encryption has written. */
+/** Columns of one secret. `clear`: stored by a version without encryption. */
 type Stored = { clear: string | null; sealed: Buffer | null; keyId: string | null }
 
-/** Null when there is none. Throws UnreadableSecret. */
+/** Null if there is none. Throws UnreadableSecret. */
 function opened({ clear, sealed, keyId }: Stored, context: string, box: SecretsBox | undefined): string | null {
   if (clear !== null || sealed === null || keyId === null) return clear
   if (!box) throw new UnreadableSecret('it is encrypted, and GATEHOUSE_SECRETS_KEY_FILE is not set')
@@ -50,7 +50,7 @@ export function openWebhookSecrets(
   return { current: opened(current, context, box), previous: opened(previous, context, box) }
 }
 
-/** How many secrets each key of the operator encrypts. */
+/** Number of secrets per encryption key. */
 export const countWebhookSecretsByKey = (db: Db) =>
   many<{ secrets_key_id: string; count: number }>(
     db,
@@ -61,7 +61,7 @@ export const countWebhookSecretsByKey = (db: Db) =>
     group by key_id order by 1`,
   )
 
-/** How many destinations have a secret in clear, which a version without encryption has written. */
+/** Number of destinations with a plaintext secret, stored by a version without encryption. */
 export const countClearWebhookSecrets = async (db: Db): Promise<number> =>
   (
     await many<{ count: number }>(
@@ -73,8 +73,8 @@ export const countClearWebhookSecrets = async (db: Db): Promise<number> =>
 const batchSize = 100
 
 /**
- * Encrypts the next secrets with the current key: those in clear, and with `others` those of other keys too. `after` is
- * where the last batch ended. A row that is being changed is waited for.
+ * Encrypts the next secrets with the current key: plaintext ones and, with `others`, those under other keys. `after`:
+ * the end of the last batch. Waits for rows that are being changed.
  */
 export async function resealWebhookSecrets(
   tx: Db,
@@ -123,7 +123,7 @@ function reseal(tx: Db, row: SecretColumns, box: SecretsBox): Promise<void> {
 
 const nil = '00000000-0000-0000-0000-000000000000' as Uuid
 
-/** What a version without encryption has left in clear, a batch in each transaction. */
+/** Encrypts secrets that a version without encryption stored, one batch per transaction. */
 export async function encryptWebhookSecrets(db: DbPool, box: SecretsBox): Promise<void> {
   let after: { account_id: Uuid; id: Uuid } | undefined = { account_id: nil, id: nil }
   while (after) {

@@ -37,7 +37,7 @@ const destinations = sql`
     from webhook_destinations d
       join webhook_progress p on p.account_id = d.account_id and p.destination_id = d.id`
 
-/** Resolves to undefined when the account has as many as it may have. What is committed from now on will be sent. */
+/** Resolves to undefined if the account's quota is used up. Sends everything that is committed from now on. */
 export async function insertDestination(
   tx: Db,
   { accountId }: Account,
@@ -63,7 +63,7 @@ export async function insertDestination(
   return one<DestinationRow>(tx, sql`${destinations} where d.account_id = ${accountId} and d.id = ${id}`)
 }
 
-/** Not `for update`, which deliveries that are being added would wait for, with the progress locked. */
+/** Not `for update`, which would block additions of deliveries while they hold the progress. */
 const findByUuid = (db: Db, accountId: Uuid, id: Uuid, lock: boolean) =>
   maybeOne<DestinationRow>(
     db,
@@ -83,7 +83,7 @@ export const listDestinations = (db: Db, { accountId }: Account, query: PageQuer
     limit ${rowsToFetch(query)}`,
   )
 
-/** What waits for its next attempt is tried at once: the change may be what it waited for. */
+/** Retries waiting deliveries now, because the change may have fixed them. */
 export async function updateDestination(
   tx: Db,
   { accountId }: Account,
@@ -123,7 +123,7 @@ export const rotateSecret = (
   box: SecretsBox,
 ) => {
   const { sealed, keyId } = sealWebhookSecret(secret, accountId, toUuid(id), box)
-  // The replaced one stays as it is, under whichever key.
+  // The replaced secret keeps its encryption key.
   return later(
     tx,
     sql`
@@ -136,7 +136,7 @@ export const rotateSecret = (
 }
 
 export async function deleteDestination(tx: Db, { accountId }: Account, id: Id<'whd'>): Promise<void> {
-  // First, as everybody does who changes deliveries.
+  // Locked first, as in all changes of deliveries.
   await later(
     tx,
     sql`select from webhook_progress where account_id = ${accountId} and destination_id = ${toUuid(id)} for update`,

@@ -3,7 +3,7 @@ import { shownAnnotations } from '../../operations/annotations.ts'
 import type { WebhookDestination } from './schema.ts'
 import type { DestinationRow } from './store.ts'
 
-/** A destination as everyone sees it: without its secret, which only the responses to creation and rotation add. */
+/** Excludes the secret, which only create and rotate return. */
 export function toDestination(row: DestinationRow, uri: (path: string) => string): WebhookDestination {
   const id = toId('whd', row.id)
   return {
@@ -24,7 +24,7 @@ export function toDestination(row: DestinationRow, uri: (path: string) => string
   }
 }
 
-/** What of a destination only people change, for its ETag and its audit events: sending is no change of it. */
+/** Fields that only people change, for ETags and audit events; deliveries do not change a destination. */
 export const stableDestinationFields = ({
   failing_since,
   last_delivered_at,
