@@ -16,10 +16,10 @@ import {
   worstOf,
 } from './status.ts'
 
-/** What a live node last said of one server of a backend. */
+/** The last report of a live node about one server of a backend. */
 export type ServerReport = {
   readonly node: string
-  /** As the node dials it, with its port. */
+  /** As dialed by the node, with the port. */
   readonly address: string
   readonly status: UpstreamStatus
   readonly reason: string | null
@@ -30,11 +30,11 @@ export type BackendFacts = {
   readonly kind: BackendKind
   readonly name: string
   readonly hasCheck: boolean
-  /** An edge or a route sends traffic to it, or to a group that has it. */
+  /** An edge or a route sends traffic to it, directly or through a group. */
   readonly isUsed: boolean
-  /** Backends of a group, in its order. */
+  /** Members of a group, in order. */
   readonly members: readonly { readonly id: BackendId; readonly weight: number | null }[]
-  /** What nodes said. Reports of nodes that are not live no longer count. */
+  /** Reports of live nodes only. */
   readonly reports: readonly ServerReport[]
 }
 export type BackendContext = {
@@ -42,11 +42,14 @@ export type BackendContext = {
   readonly backends: ReadonlyMap<BackendId, BackendFacts>
   readonly withheld: ReadonlyMap<string, string>
   readonly rollouts: ReadonlyMap<string, Rollout>
-  /** Every cell must have checked it: it is asked for an edge that they all serve. Other cells may have no use for it. */
+  /**
+   * Set for an edge, which all these cells serve, so every cell must have checked the backend. Other cells may not use
+   * it.
+   */
   readonly everyCell?: boolean
 }
 
-/** One server, as all nodes see it. `reports` are those of this server, at least one. */
+/** One server as all nodes see it. `reports`: at least one. */
 export function serverStatus(reports: readonly ServerReport[]): Status {
   const failing = reports.filter(({ status }) => status !== 'up')
   const [first] = failing
@@ -82,7 +85,7 @@ const recordKinds: Record<BackendKind, string> = {
   failover: 'failover',
   http_response: 'response',
 }
-/** Under which nodes know it. */
+/** Record key of the backend. */
 export const backendKey = (id: BackendId): string => `${recordKinds[backendKindOf(id)]}.${id}`
 
 export function backendStatus(id: BackendId, context: BackendContext): Status {
@@ -131,7 +134,7 @@ function staticStatus(backend: BackendFacts, { fleet, everyCell }: BackendContex
   return up(servers === 1 ? 'Its server answers every node.' : `All ${servers} servers answer every node.`, first.since)
 }
 
-/** With several servers, how many are affected matters more than what is wrong with the first. */
+/** With several servers, the number of affected ones matters more than the fault of the first. */
 function amongServers(found: Status, servers: readonly Status[]): Status {
   if (servers.length === 1) return found
   const affected = servers.filter(({ state }) => state !== 'up').length
@@ -148,7 +151,7 @@ function weightedStatus({ members }: BackendFacts, context: BackendContext): Sta
   return found.state === 'up' ? up(`All ${1 + others.length} backends of the group answer.`, found.since) : found
 }
 
-/** The first that answers gets all traffic, so those after it matter only as a fallback. */
+/** The first member that works gets all traffic, so later ones matter only as a fallback. */
 function failoverStatus({ members }: BackendFacts, context: BackendContext): Status {
   const [first, ...others] = members.map(({ id }) => memberStatus(id, context))
   if (!first) return down('no_backend', 'The group has no backends.')

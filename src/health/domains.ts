@@ -20,7 +20,7 @@ export type CertificateFacts = {
   readonly expiry: 'later' | 'soon' | 'expired'
 }
 
-/** `certificate`: the one that it uses. */
+/** `certificate`: the one that the domain uses. */
 export function domainStatus(domain: DomainFacts, certificate: CertificateFacts | undefined, now: number): Status {
   const held = verificationStatus(domain)
   if (held.state === 'down') return held
@@ -55,7 +55,7 @@ function verificationStatus({ verification }: DomainFacts): Status {
   return up(status === 'assigned' ? 'The operator assigned it to this account.' : 'It is verified.', verified_at)
 }
 
-/** A certificate that is there goes on being served while its renewal fails. */
+/** An existing certificate stays in use while its renewal fails. */
 function orderStatus({ certificate_management_status: management }: DomainFacts): Status | undefined {
   if (!management?.provisioning_job) return undefined
   const { error_code, msg } = management.provisioning_job

@@ -8,11 +8,11 @@ type RedirectModule = { readonly enabled: boolean; readonly to: string } | null
 type RateLimitModule = { readonly enabled: boolean; readonly scope: 'node' | 'cell' } | null
 type RestrictionModule = { readonly enabled: boolean; readonly ip_policy_ids: readonly string[] } | null
 
-/** As they are shown on TCP edges and routes. */
+/** Modules as responses of TCP edges and routes show them. */
 export type ForwardingModules = { readonly backend: BackendModule; readonly ip_restriction: RestrictionModule }
 type Forwarding = ForwardingModules & { readonly id: string; readonly rate_limit?: RateLimitModule }
 export type RouteFacts = Forwarding & { readonly match: string; readonly redirect?: RedirectModule }
-/** Null: all of the account. */
+/** Null: all cells of the account. */
 type Cells = { readonly cells: readonly string[] | null }
 type Hostports = {
   readonly id: string
@@ -23,16 +23,16 @@ export type TcpEdgeFacts = Hostports & Forwarding & Cells
 export type HttpsEdgeFacts = Hostports & Cells & { readonly routes: readonly RouteFacts[] }
 
 export type EdgeContext = BackendContext & {
-  /** Record of the account's own restrictions, which every edge of it obeys. */
+  /** Record of the account's restrictions, which apply to each of its edges. */
   readonly restrictionsKey: string
-  /** Record of the number of nodes, by which its limits of a cell are divided. */
+  /** Record of the number of nodes among which cell-wide limits are divided. */
   readonly cellNodesKey: string
-  /** The account's certificates for names, by name, where the domain of the name has one. */
+  /** The account's certificates by name, for names whose domain has one. */
   readonly certificates: ReadonlyMap<string, { readonly notAfter: string }>
   readonly now: number
 }
 
-/** What is known of the nodes that serve an edge: those in its cells. */
+/** Limits the context to nodes in the edge's cells. */
 export function inCells<Context extends EdgeContext>(context: Context, cells: Cells['cells']): Context {
   const { fleet } = context
   const nodes = cells === null ? fleet.nodes : fleet.nodes.filter(({ cell }) => cells.includes(cell))
@@ -46,7 +46,7 @@ function forwarding({ backend }: Forwarding, context: BackendContext): Status {
   return within(name, backendStatus(backend.backend_id, context))
 }
 
-/** Records that its traffic depends on besides its backend. */
+/** Further records that its traffic depends on, besides the backend. */
 const keysOf = (
   key: string,
   { ip_restriction, rate_limit }: Forwarding,
@@ -72,7 +72,7 @@ export function tcpEdgeStatus(edge: TcpEdgeFacts, known: EdgeContext): Status {
   return worstOf(forwarding(edge, context), onEachNode, reachable)
 }
 
-/** One of them has a value: with mutual TLS it is the second. */
+/** Only one of them exists: with mutual TLS, the second. */
 export const httpsEdgeKeys = (id: string): string[] => [`https.${id}`, `mutual_tls.${id}`]
 
 export function httpsEdgeStatus(edge: HttpsEdgeFacts, known: EdgeContext): Status {
@@ -99,7 +99,7 @@ function hostportStatus({ hostports, refused_hostports = [] }: Hostports): Statu
 
 export const hostOf = (hostport: string): string => hostport.slice(0, hostport.lastIndexOf(':'))
 
-/** Clients of a name without a usable certificate get no further than the TLS handshake. */
+/** Without a usable certificate for a name, its clients fail at the TLS handshake. */
 function certificateStatus({ hostports }: HttpsEdgeFacts, context: EdgeContext): Status {
   const [first, ...others] = hostports.map((hostport) => nameStatus(hostOf(hostport), context))
   return first ? together(first, ...others) : up('It has no names.')

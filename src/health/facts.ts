@@ -15,23 +15,23 @@ export type HealthRequest = Pick<Handling<unknown, unknown, unknown>, 'db' | 'cl
   readonly caller: { readonly accountId: Uuid }
 }
 
-/** What the status of one page of resources depends on. */
+/** Inputs for the status of one page of resources. */
 export type Wanted = {
-  /** Records that stand for them on nodes. */
+  /** Their records on nodes. */
   readonly keys?: readonly string[]
-  /** Groups bring their members. */
+  /** Includes the members of groups. */
   readonly backends?: readonly BackendId[]
-  /** HTTPS edges of which only the routes are shown. */
+  /** HTTPS edges whose routes are shown without the edge. */
   readonly edges?: readonly Id<'edghts'>[]
   /** Host names of HTTPS edges. */
   readonly names?: readonly string[]
   readonly certificates?: readonly Id<'cert'>[]
 }
 export type Facts = EdgeContext & {
-  /** Which cells serve those edges. */
+  /** Cells that serve those edges. */
   readonly cellsOfEdges: ReadonlyMap<string, readonly string[] | null>
   readonly validities: ReadonlyMap<string, CertificateFacts>
-  /** Why the next certificate in place of this one cannot be obtained. */
+  /** Why the renewal of a certificate fails. */
   readonly orderFaults: ReadonlyMap<string, string>
 }
 
@@ -55,7 +55,7 @@ type Row = {
   newest: number | null
   oldest: number | null
   due: number
-  /** Those that the account is placed in. */
+  /** Cells in which the account is placed. */
   cells: string[]
   edges: { id: Uuid; cells: string[] | null }[]
   own: { generation: number }[]
@@ -64,22 +64,22 @@ type Row = {
   certificates: (CertificateFacts & { id: Uuid; order_fault: string | null })[]
 }
 
-/** Nodes apply a change within a second. One that is behind for longer has a reason. */
+/** Nodes usually apply a change within a second. After this time, a node counts as behind. */
 const settleTime = sql`interval '10 seconds'`
-/** As long as a node takes to repeat everything that it knows, and as long again. */
+/** Twice the time in which a node repeats its complete report. */
 const reportedForMs = 15 * 60_000
-/** Servers of one backend that are looked at, on all nodes together. */
+/** Limit of servers of one backend, on all nodes together. */
 const maxReports = 1_000
 
 const utc = (column: SqlFragment) => sql`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 
-/** Soon: with less than two weeks left, and less than a third of its time, which for some is a few days. */
+/** `soon`: less than two weeks and less than a third of the lifetime left, which is a few days for some. */
 export const certificateExpiry = sql`
       case when c.not_after <= now() then 'expired'
         when c.not_after <= now() + least(interval '14 days', (c.not_after - c.not_before) / 3) then 'soon'
         else 'later' end`
 
-/** The generation that every node should have applied by now. */
+/** The newest generation that every node should have applied by now. */
 export const dueGeneration = sql`
   case when (select created_at from outbox order by generation desc limit 1) >= now() - ${settleTime}
     then coalesce((select generation from outbox where created_at < now() - ${settleTime} order by generation desc limit 1), 0)
@@ -109,7 +109,7 @@ const backendColumns = (accountId: Uuid, live: readonly string[], now: number) =
 
 const rowsAsJson = (query: SqlFragment) => sql`coalesce((select json_agg(found) from (${query}) found), '[]')`
 
-/** One statement, however many there are of each: a page of a hundred edges takes as many as one edge. */
+/** One statement for any number of resources: a page of a hundred edges costs as many round trips as one edge. */
 function readFacts({ db, caller, clock }: HealthRequest, nodes: readonly EdgeNode[], wanted: Wanted): Promise<Row> {
   const { keys = [], backends = [], edges = [], names = [], certificates = [] } = wanted
   const { accountId } = caller
@@ -168,7 +168,7 @@ type Refusing = Pick<EdgeNode, 'refusals' | 'refused'>
 const listedGenerations = ({ refusals }: Refusing): Set<number | null> =>
   new Set(refusals.map(({ generation }) => generation))
 
-/** Generations of records that a node rejected and has no room to name. */
+/** Generations of rejected records that the node's report does not list. */
 const unlistedOf = (node: Refusing): number[] => {
   const listed = listedGenerations(node)
   return (node.refused?.generations ?? []).filter((generation) => !listed.has(generation))
@@ -181,10 +181,10 @@ export type AccountFacts = Pick<Row, 'newest' | 'oldest' | 'due'> & {
   readonly own: ReadonlySet<number>
 }
 
-/** What an account may know of a node: nothing in it is of another account. */
+/** The part of a node's state that an account may see; excludes other accounts' data. */
 export function nodeFacts(node: EdgeNode, { accountId, keys, own, newest, oldest, due }: AccountFacts): NodeFacts {
   const { certificates } = node
-  // Changes older than a day are not in the outbox: which of them a node lacks is not known.
+  // The outbox holds changes of the last day, so it is unknown which older ones the node lacks.
   const lacksOld = node.applied < due && (oldest === null || node.applied < oldest)
   return {
     node: node.node,

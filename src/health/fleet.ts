@@ -2,24 +2,26 @@ import { rfc3339 } from '../kernel/clock.ts'
 import type { EdgeNode } from '../kernel/edge/edge_nodes.ts'
 import { because, counted, degraded, down, listed, type Rollout, type Status, unknown, up, worstOf } from './status.ts'
 
-/** What one account may know of a node. Reasons and names in it are the account's own. */
+/** The part of a node's state that one account may see. All reasons and names belong to that account. */
 export type NodeFacts = {
   readonly node: string
   readonly cell: string
   readonly live: boolean
   readonly lastSeenAt: string
-  /** It lacks a change of the account that it should have by now. */
+  /** The node lacks a change of the account that it should have applied by now. */
   readonly isBehind: boolean
   readonly hasStorageFault: boolean
-  /** Records of the account that it rejected, by key. */
+  /** The account's records that the node rejected, by key. */
   readonly refused: ReadonlyMap<string, string>
-  /** It rejected a record of the account, and does not say which. */
+  /** The node rejected a record of the account without naming it. */
   readonly refusedUnlisted: boolean
-  /** Names of the account for which it has no certificate; `isComplete`: there are no others. Undefined: not known. */
+  /**
+   * The account's names for which the node has no certificate. `isComplete`: there are no others. Undefined: unknown.
+   */
   readonly uncovered: { readonly names: ReadonlySet<string>; readonly isComplete: boolean } | undefined
 }
 export type Fleet = {
-  /** Whether this process hears from nodes. */
+  /** Whether this process receives reports of nodes. */
   readonly isConnected: boolean
   readonly nodes: readonly NodeFacts[]
 }
@@ -27,7 +29,7 @@ export type Fleet = {
 export const liveNodes = ({ nodes }: Fleet): NodeFacts[] => nodes.filter(({ live }) => live)
 const namesOf = (nodes: readonly NodeFacts[]): string => listed(nodes.map(({ node }) => node))
 
-/** Why nothing can be said of what nodes do. Undefined while at least one reports. */
+/** Why the state of nodes is unknown; undefined while at least one reports. */
 export function silence(fleet: Fleet): Status | undefined {
   if (liveNodes(fleet).length > 0) return undefined
   if (!fleet.isConnected)
@@ -45,8 +47,8 @@ export function silence(fleet: Fleet): Status | undefined {
 }
 
 /**
- * What nodes make of these records. It does not matter to an edge whose fault it is: a change that a node lacks is not in
- * force there.
+ * State of these records on nodes. The cause is irrelevant to an edge: a change that a node lacks is not in force
+ * there.
  */
 export function onNodes(
   fleet: Fleet,
@@ -80,7 +82,7 @@ function withoutRollouts(fleet: Fleet, keys: readonly string[], withheld: Readon
   )
 }
 
-/** One node, as far as it concerns the account. */
+/** One node from the account's point of view. */
 export function statusForAccount(node: NodeFacts, { isConnected }: Fleet): Status {
   const alone = { isConnected, nodes: [node] }
   return node.live ? worstOf(refusal([node], [...node.refused.keys()]), lag([node])) : absence(alone)
@@ -140,7 +142,7 @@ type NodeAsSeen = Pick<
 >
 export type NodeContext = {
   readonly isConnected: boolean
-  /** The newest generation that every node should have by now. */
+  /** The newest generation that every node should have applied by now. */
   readonly due: number
   /** Null: the node has no key. */
   readonly isKeyAccepted: boolean | null
@@ -148,14 +150,14 @@ export type NodeContext = {
 
 type Installation = { readonly isConnected: boolean; readonly due: number; readonly accepted: ReadonlySet<string> }
 
-/** `accepted`: `node key` of each node whose key the operator has accepted. */
+/** `accepted`: entries `node key` for accepted keys. */
 export const statusOfNode = (node: EdgeNode, { isConnected, due, accepted }: Installation): Status =>
   nodeStatus(node, {
     ...{ isConnected, due },
     isKeyAccepted: node.nodeKey === undefined ? null : accepted.has(`${node.node} ${node.nodeKey}`),
   })
 
-/** A node itself, as its operator sees it: with the records of all accounts. */
+/** The node itself from the operator's point of view, including the records of all accounts. */
 export function nodeStatus(node: NodeAsSeen, { isConnected, due, isKeyAccepted }: NodeContext): Status {
   const lastSeenAt = rfc3339(node.lastSeenAt)
   if (!node.live && !isConnected)

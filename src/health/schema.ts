@@ -41,7 +41,7 @@ const Shape = Closed(
   { title: 'Status' },
 )
 
-/** Read-only, computed for each response. It is no part of the ETag that If-Match compares. */
+/** Read-only, computed for each response. Not part of the ETag that If-Match compares. */
 export const StatusShown = Type.Optional(
   Type.Unsafe<Status>({
     ...Shape,

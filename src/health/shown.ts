@@ -20,8 +20,8 @@ import { because, degraded, type Status, unknown, worstOf } from './status.ts'
 import { type WebhookFacts, webhookStatus } from './webhooks.ts'
 
 /**
- * Reads how a page of resources is, with one statement, and returns the fields that this adds to each. Everything else that
- * it needs is in what is shown of them.
+ * Reads the status of a page of resources with one statement, and returns the added fields for each. All other inputs
+ * come from the resources as shown.
  */
 export type StatusReader<Shown> = (
   request: HealthRequest,
@@ -30,7 +30,7 @@ export type StatusReader<Shown> = (
 
 const unreadable = unknown('control_plane_blind', 'The database did not answer, so its status is not known.')
 
-/** A change may be committed by now, and a list may be all that still works: neither fails because of the status. */
+/** Never fails the request: a change may already be committed, and a list may be all that still works. */
 const reader =
   <Shown>(
     wantedBy: (shown: readonly Shown[]) => Wanted,
@@ -53,7 +53,7 @@ async function readable(request: HealthRequest, wanted: Wanted): Promise<Facts |
 
 type Forwarding = Pick<RouteFacts, 'id' | 'backend' | 'ip_restriction'>
 
-/** What things that forward traffic depend on. `keys`: of their own records. */
+/** Inputs for everything that forwards traffic. `keys`: their own records. */
 function wantedByForwarding(
   carriers: readonly Forwarding[],
   keys: readonly string[],
@@ -87,7 +87,7 @@ export const routeStatuses = reader<RouteFacts & { readonly edge_id: Id<'edghts'
   (route, facts) => routeStatus(route, inCells(facts, facts.cellsOfEdges.get(route.edge_id) ?? null)),
 )
 
-/** Its routes get theirs too. */
+/** Includes the statuses of their routes. */
 export async function httpsEdgeStatuses<Edge extends HttpsEdgeFacts>(request: HealthRequest, edges: readonly Edge[]) {
   const routes = edges.flatMap((edge) => edge.routes)
   const names = edges.flatMap(({ hostports }) => hostports.map(hostOf))
@@ -133,7 +133,7 @@ export const certificateStatuses = reader<ShownCertificate>(
       validity(certificate, now),
       ...(fault === undefined ? [] : [degraded('certificate_order_failing', `Renewing it fails${because(fault)}`)]),
     )
-    // Nodes have only those that a domain uses.
+    // Nodes have only certificates that a domain uses.
     if (own.state === 'down' || certificate.in_use_by.length === 0) return own
     return worstOf(own, onNodes(fleet, [`certificate.${certificate.id}`], { withheld, rollouts }))
   },

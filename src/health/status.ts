@@ -2,16 +2,16 @@ export const states = ['up', 'degraded', 'down', 'unknown'] as const
 export type State = (typeof states)[number]
 
 /**
- * How a thing is. The code is for programs and stays the same; the reason is one sentence for people. Everything that shows
- * how something is takes it from here: the API, and through it the dashboard and the command line.
+ * Status of a resource. Programs rely on the stable code; the reason is one sentence for people. The API, and through
+ * it the dashboard and the command line, take every status from here.
  */
 export type Status = {
   readonly state: State
   readonly code: Code
   readonly reason: string
-  /** Null when it is not known, or when it has been like that from the beginning. */
+  /** Null if unknown, or if the status has never changed. */
   readonly since: string | null
-  /** What keeps a change of it from some nodes, or from all. */
+  /** The rollout that holds a change back from some or all nodes. */
   readonly rollout?: Rollout
 }
 export type Rollout = {
@@ -20,7 +20,7 @@ export type Rollout = {
   readonly reason: string | null
 }
 
-/** Every code, and what it says. docs/explain/health.md lists them for users. */
+/** All status codes. docs/explain/health.md describes them for users. */
 export const codes = [
   'ok',
   'no_hostports',
@@ -76,11 +76,11 @@ export const degraded = status('degraded')
 export const down = status('down')
 export const unknown = status('unknown')
 
-/** A known fault is worse than something that is not known. */
+/** A known fault ranks worse than an unknown state. */
 const severity: Record<State, number> = { down: 3, degraded: 2, unknown: 1, up: 0 }
 export const isWorse = (one: Status, other: Status): boolean => severity[one.state] > severity[other.state]
 
-/** For things that must all work. The first of those that are equally bad. A change that is not everywhere is not forgotten. */
+/** For parts that must all work. Returns the first of equally bad ones, with an open rollout of any part. */
 export function worstOf(first: Status, ...others: readonly Status[]): Status {
   const worst = others.reduce((worst, each) => (isWorse(each, worst) ? each : worst), first)
   const rollouts = [worst, first, ...others].flatMap(({ rollout }) => rollout ?? [])
@@ -88,7 +88,7 @@ export function worstOf(first: Status, ...others: readonly Status[]): Status {
   return rollout ? { ...worst, rollout } : worst
 }
 
-/** For things that each carry a part of the traffic: down only if none of them is left. */
+/** For parts that share the traffic: down only if all are down. */
 export function together(first: Status, ...others: readonly Status[]): Status {
   const worst = worstOf(first, ...others)
   const isPartial = worst.state === 'down' && [first, ...others].some(({ state }) => state !== 'down')
@@ -108,9 +108,9 @@ export function listed(names: readonly string[]): string {
 
 export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
 
-/** In sentences: the reason of a part, after the name of the part. */
+/** Prefixes the reason with the name of the part. */
 export const within = (part: string, { reason, ...rest }: Status): Status => ({ ...rest, reason: `${part}: ${reason}` })
 
-/** Ends a sentence with what another part says, which may have a full stop already. */
+/** Ends a sentence with the reason of another part, which may already have a full stop. */
 export const because = (reason: string | null | undefined): string =>
   reason ? `: ${reason.replace(/[.\s]+$/, '')}.` : '.'
