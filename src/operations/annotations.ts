@@ -1,6 +1,6 @@
 import { orNull, patchedText } from '../kernel/text.ts'
 
-/** The description and metadata that most resources carry. */
+/** Description and metadata, common to most resources. */
 export type AnnotationColumns = { description: string | null; metadata: string | null }
 type Sent = { description?: string | null; metadata?: string | null }
 
@@ -14,7 +14,7 @@ export const patchedAnnotations = (before: AnnotationColumns, sent: Sent): Annot
   metadata: patchedText(before.metadata, sent.metadata),
 })
 
-/** Responses leave out what is not set. */
+/** Responses omit unset ones. */
 export const shownAnnotations = ({
   description,
   metadata,

@@ -7,9 +7,8 @@ import { type Id, newUuid } from '../kernel/ids.ts'
 type Change = { resourceId: Id; before: object | null; after: object | null }
 
 /**
- * Call it in the transaction of the change: then there is no change without its event and no event without its
- * change. A change that changed nothing leaves none. Pass what a GET would show, which never
- * holds a token. Resolves to whether there was one.
+ * Call it in the transaction of the change, so that change and event exist together. Writes nothing if `before` equals
+ * `after`. Pass the representation of a GET, which never contains a token. Resolves to whether an event was written.
  */
 export async function recordChange(tx: Db, origin: Origin, { resourceId, before, after }: Change): Promise<boolean> {
   const [from, to] = [before && JSON.stringify(before), after && JSON.stringify(after)]
@@ -26,13 +25,13 @@ export async function recordChange(tx: Db, origin: Origin, { resourceId, before,
   return true
 }
 
-/** Change sets do not keep the order in which names were sent, and a change that is made by one must leave the events that it was tried with. */
+/** Change sets do not preserve the order of names, and applying one must write the same events as its trial. */
 const isSameInAnotherOrder = (from: string, to: string): boolean =>
   from.length === to.length && isDeepStrictEqual(JSON.parse(from), JSON.parse(to))
 
 /**
- * The same as part of the statement that creates something, for a `with` in it: `created` is what returns its rows. Only
- * PostgreSQL knows when that was, so `after` is without it.
+ * The event as part of the creating statement, for a `with` clause: `created` returns the new rows. `after` lacks the
+ * creation time, which only PostgreSQL knows.
  */
 export const creationEvent = (origin: Origin, created: SqlFragment, resourceId: Id, after: object): SqlFragment => sql`
     insert into audit_events
@@ -43,7 +42,7 @@ export const creationEvent = (origin: Origin, created: SqlFragment, resourceId: 
         to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
     from ${created}`
 
-/** The same for many that one request deletes, in one statement. */
+/** Events for all resources that one request deletes, in one statement. */
 export const recordDeletions = (tx: Db, origin: Origin, deleted: readonly { id: Id }[]): Promise<void> =>
   later(
     tx,

@@ -9,15 +9,15 @@ export type Change = {
   resourceId: Id
   before: object | null
   after: object | null
-  /** The records that edge nodes must be sent because of it. */
+  /** Records to send to edge nodes. */
   records?: readonly RecordKey[] | undefined
-  /** It does nothing but refuse this range. */
+  /** Set if the change only denies this range. */
   denies?: string | undefined
 }
 
 /**
- * What every change leaves behind, in its own transaction: an audit event and, where edges are concerned, an outbox row.
- * A change that changed nothing leaves nothing. Resolves to the generation of the outbox row, if there is one.
+ * Writes the audit event of a change and, if it concerns edges, an outbox row, in the transaction of the change. Writes
+ * neither if nothing changed. Resolves to the generation of the outbox row, if any.
  */
 export async function record(tx: Db, origin: Origin, change: Change): Promise<number | undefined> {
   const changed = await recordChange(tx, origin, change)

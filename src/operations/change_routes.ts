@@ -22,14 +22,14 @@ import {
   type View,
 } from './resource.ts'
 
-/** What the route of a change says of itself. The rest follows from its resource. */
+/** Properties specific to the route of a change; the resource determines the rest. */
 type Writing<B extends TObject> = Pick<
   RouteShape<never, never, B, never>,
   'access' | 'adminsOnly' | 'errors' | 'check' | 'vendorDefaults' | 'bodyLimitBytes'
 > & { readonly summary?: string; readonly body: B }
 
 type ItemRequest<P extends ItemParams, Query, Body> = Handling<ParamsOf<P>, Query, Body>
-/** Who may change this very one, beyond `access`. It throws a refusal. */
+/** Checks beyond `access` whether the caller may change this row. Throws a refusal. */
 type Permit<Row, Body = unknown> = (tx: Db, caller: Caller, row: Row, body: Body) => unknown
 type Apply<P extends ItemParams, Row, Body> = (
   tx: Db,
@@ -39,14 +39,14 @@ type Apply<P extends ItemParams, Row, Body> = (
 
 type CreateRequest<P extends ItemParams, B extends TObject> = Handling<ParamsOf<Omit<P, 'id'>>, object, Static<B>>
 
-/** POST of a new one. `insert` returns its row. */
+/** POST route that creates a resource. `insert` returns the row. */
 export function createRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject>(
   resource: Resource<P, Row, Shape>,
   options: Writing<B> & {
     readonly insert: (tx: Db, request: CreateRequest<P, B>) => Promise<Row>
     /**
-     * The row and its audit event in one statement, which is committed when it resolves. Undefined when it cannot be done
-     * like that: nothing has happened then, and `insert` decides. For a resource without a guard and without records.
+     * Inserts row and audit event in one statement, committed when it resolves. Resolves to undefined, without effect,
+     * if that is impossible; then `insert` decides. Only for resources without guard and records.
      */
     readonly insertAtOnce?: (request: CreateRequest<P, B>) => Promise<Row | undefined>
   },
@@ -99,7 +99,7 @@ export function createRoute<P extends ItemParams, Row, Shape extends TObject, B 
   })
 }
 
-/** PATCH of one. `apply` gets the locked row as it was, and returns it as it is. */
+/** PATCH route. `apply` gets the locked row and returns the changed one. */
 export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject>(
   resource: Resource<P, Row, Shape>,
   options: Writing<B> & { readonly permit?: Permit<Row, Static<B>>; readonly apply: Apply<P, Row, Static<B>> },
@@ -144,14 +144,14 @@ export function updateRoute<P extends ItemParams, Row, Shape extends TObject, B 
   })
 }
 
-/** POST of a verb below one: a change that no PATCH could express. */
+/** POST route for a verb, for changes that a PATCH cannot express. */
 export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B extends TObject, Prepared = undefined>(
   resource: Resource<P, Row, Shape>,
   options: Writing<B> & {
     readonly verb: string
     readonly summary: string
     readonly permit?: Permit<Row, Static<B>>
-    /** What takes too long for a transaction. The row may have changed when `apply` gets the outcome. */
+    /** Work that takes too long for a transaction. The row may have changed when `apply` gets its result. */
     readonly prepare?: (request: ItemRequest<P, object, Static<B>>, row: Row) => Promise<Prepared>
     readonly apply: (
       tx: Db,
@@ -159,7 +159,7 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
       before: Row,
       prepared: Prepared,
     ) => Promise<Row>
-    /** What the audit event says of it besides the resource's stable fields. */
+    /** Fields of the audit event in addition to the resource's stable fields. */
     readonly audited: (shown: View<P, Shape>, row: Row) => object
   },
 ): Route {
@@ -199,11 +199,10 @@ export function actionRoute<P extends ItemParams, Row, Shape extends TObject, B 
   })
 }
 
-/** DELETE of one. */
 export function deleteRoute<P extends ItemParams, Row, Shape extends TObject>(
   resource: Resource<P, Row, Shape>,
   options: Omit<Writing<TObject>, 'body' | 'check'> & {
-    /** Query parameters besides those of every change. */
+    /** Query parameters in addition to those of every change. */
     readonly query?: TObject
     readonly permit?: Permit<Row>
     readonly remove: (tx: Db, request: ItemRequest<P, object, unknown>, before: Row) => Promise<unknown>
@@ -237,8 +236,8 @@ export function deleteRoute<P extends ItemParams, Row, Shape extends TObject>(
 }
 
 /**
- * A change of a part that has a path and an ETag of its own, such as a module of an edge. The whole is locked, so that changes
- * of its parts take turns, and the audit event says what became of the part.
+ * Changes a part with its own path and ETag, such as a module of an edge. Locks the whole resource to serialize changes
+ * of its parts. The audit event describes the part.
  */
 export const changePart = <P extends ItemParams, Row, Shape extends TObject, Part extends object>(
   resource: Resource<P, Row, Shape>,
@@ -270,7 +269,7 @@ export const changePart = <P extends ItemParams, Row, Shape extends TObject, Par
     return { after, generation }
   })
 
-/** Changes that concern edges can be waited for. */
+/** Changes that concern edges accept `wait`. */
 const changeQuery = ({ records }: { readonly records?: unknown }, guard: Guard | undefined) =>
   Closed({ ...guard?.query.properties, ...(records ? EdgeChangeQuery : {}) })
 
@@ -281,7 +280,7 @@ const changing = <Done>(
   change: (tx: Db) => Promise<Done>,
 ): Promise<Done> => (guard ? guard.transaction(request, change) : transaction(request.db, change))
 
-/** For a change of what exists: found, locked, the caller's to change, and still as the client saw it. */
+/** Finds and locks the resource, and checks the caller's rights and If-Match. */
 async function changeable<P extends ItemParams, Row, Shape extends TObject, Body>(
   resource: Resource<P, Row, Shape>,
   tx: Db,
@@ -298,7 +297,7 @@ async function changeable<P extends ItemParams, Row, Shape extends TObject, Body
   return { row, id: shown.id, shown, fields, body }
 }
 
-/** What of a response a PATCH may repeat: the status too, which is added to it only after the change. */
+/** Fields of a response that a PATCH may repeat, including the status, which is added only after the change. */
 const repeatable = <P extends ItemParams, Row, Shape extends TObject>(
   { statuses }: Resource<P, Row, Shape>,
   shown: View<P, Shape>,
@@ -309,7 +308,7 @@ type Done<P extends ItemParams, Row, Shape extends TObject> = {
   generation: number | undefined
 } & ({ row: Row; replayed: false } | { replayed: true })
 
-/** After the change is committed. If the resource has a secret, only the first response of an Idempotency-Key has it. */
+/** Builds the response after the commit. Repeated requests with an Idempotency-Key do not get the secret again. */
 async function responseTo<P extends ItemParams, Row, Shape extends TObject>(
   resource: Resource<P, Row, Shape>,
   request: Handling<unknown, object, unknown>,

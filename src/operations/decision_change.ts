@@ -20,7 +20,7 @@ import { canonicalCidr } from '../kernel/ip/canonical_cidr.ts'
 import { recordChange } from './audit.ts'
 import type { Guard, GuardedRequest } from './resource.ts'
 
-/** Query parameter of every change that can break an access test. */
+/** Query of every change that can break an access test. */
 export const IgnoreTestsQuery = Closed({
   ignore_access_tests: Type.Optional(
     Type.Boolean({
@@ -30,7 +30,7 @@ export const IgnoreTestsQuery = Closed({
   ),
 })
 
-/** And of those that can block the caller's own address. */
+/** Query of changes that can also block the caller's own address. */
 const DecisionQuery = Closed({
   allow_self_lockout: Type.Optional(
     Type.Boolean({
@@ -43,7 +43,7 @@ const DecisionQuery = Closed({
 
 const ignoring = 'ignore_access_tests'
 
-/** How a change is judged: one that breaks a test is refused, or noted if an admin has said so. */
+/** Refuses a change that breaks an access test, or audits it if an admin ignores the tests. */
 export function judgingOf(request: GuardedRequest, touched: Touched): Judging {
   const { caller, clock, query, origin } = request
   const isIgnoring = isSet(query, ignoring)
@@ -62,7 +62,7 @@ export function judgingOf(request: GuardedRequest, touched: Touched): Judging {
   }
 }
 
-/** A test whose edge or route is deleted goes with it: it could never say anything again. */
+/** Deletes a test whose edge or route was deleted, because it can never pass or fail again. */
 export async function noteIgnored(tx: Db, origin: GuardedRequest['origin'], broken: Broken): Promise<void> {
   const { id, type, target_id } = broken.test
   const isGone = target_id === null && (type === 'edge' || type === 'route')
@@ -75,8 +75,8 @@ export async function noteIgnored(tx: Db, origin: GuardedRequest['origin'], brok
 }
 
 /**
- * Around every change to restrictions, their policies and rules. Raising the revision first locks the account's row, so
- * such changes run one after another and each is checked against the result of the one before.
+ * Wraps every change of restrictions, their policies and rules. Raising the revision first locks the account's row,
+ * which serializes such changes, so that each is checked against the result of the previous one.
  */
 export const decisionGuard = (touchedBy: (request: GuardedRequest) => Touched): Guard => ({
   query: DecisionQuery,
@@ -91,10 +91,10 @@ export const decisionGuard = (touchedBy: (request: GuardedRequest) => Touched): 
     }),
 })
 
-/** What decides about an address; other fields of a rule are words. */
+/** Fields that decide about addresses; the others are annotations. */
 const decisive = ['cidr', 'action', 'expires_at']
 
-/** `touchedBy`: the tests that it could be about, before the change as well as after it. */
+/** `touchedBy`: tests that the change may affect, judged before and after it. */
 export const ruleGuard = decisionGuard(({ caller, params: { id }, body }) => {
   const fields = (body ?? {}) as { cidr?: string; ip_policy_id?: Id<'ipp'> }
   const { cidr, ip_policy_id } = fields
@@ -110,7 +110,7 @@ export const ruleGuard = decisionGuard(({ caller, params: { id }, body }) => {
 export const someRulesGuard = decisionGuard(({ body }) =>
   inRules(sql`r.id = any(${(body as { rule_ids: readonly Id<'ipr'>[] }).rule_ids.map(toUuid)})`),
 )
-/** Which ranges it changes is known afterwards. */
+/** The changed ranges become known only during the change. */
 export const ruleSetGuard = decisionGuard(({ caller, params: { id } }) =>
   id ? decidedBy(caller, sql`${toUuid(id)}`) : everyTest,
 )
@@ -118,7 +118,10 @@ export const ruleSetGuard = decisionGuard(({ caller, params: { id } }) =>
 const inRules = (condition: SqlFragment): SqlFragment => sql`t.address <<= any (
   select r.cidr from ip_policy_rules r where r.account_id = t.account_id and ${condition})`
 
-/** Those of what the policy is attached to. Which route a path belongs to is decided by all routes of an edge. */
+/**
+ * Tests of everything that the policy is attached to. All routes of an edge count, because they decide together which
+ * route a path belongs to.
+ */
 const decidedBy = ({ accountId }: GuardedRequest['caller'], policy: SqlFragment): SqlFragment => sql`(
   case when t.type in ('edge', 'route') then 'endpoints' else t.type end in (
     select x.type from ip_restriction_policies a
@@ -137,7 +140,10 @@ export const restrictionGuard = decisionGuard(({ params: { id }, body }) => {
   return sql`case when t.type in ('edge', 'route') then 'endpoints' else t.type end = ${type}`
 })
 
-/** Around changes to what an edge makes of an address. Its routes decide together which of them a path belongs to. */
+/**
+ * Wraps changes to how an edge decides. All its routes count, because they decide together which route a path belongs
+ * to.
+ */
 export const edgeGuard = (verbs: NonNullable<Guard['verbs']>): Guard => ({
   query: IgnoreTestsQuery,
   errors: ['ERR_ACCESS_TEST_FAILED'],
@@ -151,11 +157,11 @@ const edgeIn = ({ params }: GuardedRequest): Uuid =>
 const testsOf = (edge: Uuid): Touched => sql`t.target_id in (
   select e.id from edges e where e.account_id = t.account_id and (e.id = ${edge} or e.parent_id = ${edge}))`
 
-/** A new one has a later id than one made before it. */
+/** A new test gets a later id than one generated now. */
 const testItself = ({ params: { id } }: GuardedRequest): Touched =>
   id ? sql`t.id = ${toUuid(id)}` : sql`t.id > ${newUuid()}`
 
-/** Around changes to the tests themselves. */
+/** Wraps changes to the tests themselves. */
 export const testGuard: Guard = {
   query: IgnoreTestsQuery,
   errors: ['ERR_ACCESS_TEST_FAILED'],

@@ -6,13 +6,13 @@ import { rehearseForImpact } from './impact.ts'
 import { toFailed } from './shown_tests.ts'
 import { unusualIn } from './unusual_changes.ts'
 
-/** Where migration 0068 puts the events of a dry run. */
+/** Position that migration 0068 gives to events of a dry run. */
 const dryRunPosition = -1
 
 /**
- * The change is made with all its checks, and rolled back. What it would have changed is read from its audit events: they
- * exist for every change, and have what the account may see. Events of other accounts, such as the one that a verified domain is
- * taken from, are not shown.
+ * Makes the change with all its checks and rolls it back. The result comes from its audit events, which exist for every
+ * change and contain only what the account may see. Omits events of other accounts, such as the one that loses a
+ * verified domain.
  */
 export const rehearseChange: Rehearse = (db, { accountId, caller }, work, judging) => {
   const { unusualAbove, isTested, now, edges, uri } = judging

@@ -7,7 +7,7 @@ import { createRateLimiter } from '../kernel/flow/rate_limiter.ts'
 import type { Id, Uuid } from '../kernel/ids.ts'
 import { recordChange } from './audit.ts'
 
-// An expired or deleted token can be tried any number of times from anywhere, and must not fill the account's audit.
+// Anyone can send an expired or deleted token repeatedly, which must not fill the account's audit log.
 const eventsPerKey = { requests: 10, seconds: 60 }
 const eventsPerAccount = { requests: 60, seconds: 60 }
 const maxOwners = 10_000
@@ -20,20 +20,20 @@ type Parts = {
   readonly onError: (error: unknown) => void
 }
 
-/** Why a good token did not sign anyone in. Other errors are not a refusal of a person. */
+/** Why a valid token could not sign in. Other errors do not refuse the person. */
 const reasonsOfGood: Partial<Record<ErrorCode, string>> = {
   ERR_IP_REFUSED: 'address_refused',
   ERR_FORBIDDEN: 'not_a_user',
   ERR_SCOPE: 'key_limited',
   ERR_TOKEN_REPLACED: 'token_replaced',
-  // It was good a moment ago: its key was deleted during the sign-in.
+  // The key was deleted during the sign-in.
   ERR_UNAUTHENTICATED: 'key_deleted',
 }
 
 /**
- * Notes that a sign-in with a token failed, and why, for the admins of the account whose token it is. A token that no account
- * has issued belongs to no account's audit: otherwise anyone could fill any. Not waited for, so that the time of the
- * response does not say what the token once was.
+ * Audits, for the admins of the token's account, that a sign-in with a token failed, and why. Tokens that no account
+ * has issued are not audited; otherwise anyone could fill the log of any account. Not awaited, so that the response
+ * time does not reveal whether the token was once valid.
  */
 export function createFailedSignInNotes({ db, clock, count, warn, onError }: Parts): (failure: FailedSignIn) => void {
   const keys = createRateLimiter(clock, maxOwners)

@@ -6,13 +6,13 @@ import type { Handling } from '../http/route.ts'
 import { invalidField, Refusal } from '../kernel/errors.ts'
 
 type Request = Pick<Handling<unknown, unknown, unknown>, 'caller' | 'origin' | 'idempotencyKey' | 'params' | 'body'>
-/** What of a response is kept for its repetitions. */
+/** The part of a response that is stored for repetitions. */
 type Repeatable = { body: unknown; generation: number | undefined }
 type Kept = { operation: string; request_hash: Buffer; response: string; generation: number | null }
 
 /**
- * Makes a POST with an `Idempotency-Key` happen once in 24 hours, and answers every repetition with what was created
- * then. The key's row is taken before the work: a repetition that comes at the same time waits for the first one's end.
+ * Executes a POST with an `Idempotency-Key` once in 24 hours, and answers repetitions with the result of the first.
+ * Inserts the key's row before the work, so that a concurrent repetition waits for the first to end.
  */
 export async function once<Done extends Repeatable>(
   tx: Db,

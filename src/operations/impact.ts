@@ -22,8 +22,9 @@ export type Asking = {
 const weekMs = 7 * 24 * 60 * 60 * 1_000
 
 /**
- * Makes a change and undoes it, and compares who is let in with it and without it. What it changes is read from its audit
- * events, so this is the same for every operation, and costs nothing for those that decide about no address.
+ * Makes a change, rolls it back, and compares which addresses are let in with and without it. Derives the affected
+ * places from the audit events, so it works for every operation and costs nothing for those that decide about no
+ * address.
  */
 export async function rehearseForImpact<Done extends { readonly differences: readonly Changed[] }>(
   db: DbPool,
@@ -31,7 +32,7 @@ export async function rehearseForImpact<Done extends { readonly differences: rea
   work: (db: DbPool) => Promise<Done>,
 ): Promise<Done & { impact: ChangeImpact }> {
   const { accountId } = caller
-  // Inside another one, so that the same transaction then reads what was there before.
+  // Nested, so that the outer transaction can then read the state before the change.
   return rehearse(db, async (outer) => {
     const { done, scope, left } = await rehearse(outer, async (inner) => {
       const done = await work(inner)
@@ -54,7 +55,7 @@ export async function rehearseForImpact<Done extends { readonly differences: rea
   })
 }
 
-/** One of the known nodes that serve the account is not heard now, or none can be heard. */
+/** Whether a known node that serves the account is silent, or no node can report. */
 async function someAreSilent(db: DbPool, accountId: Caller['accountId'], edges: EdgeView): Promise<boolean> {
   if (!edges.isConnected()) return true
   const cells = new Set((await cellsOf(db, accountId)).map(({ name }) => name))

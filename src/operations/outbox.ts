@@ -7,20 +7,20 @@ import type { Id, Uuid } from '../kernel/ids.ts'
 import type { Cell } from './placement.ts'
 
 export type OutboxRow = { generation: number; account_id: Uuid; key: RecordKey; created_at: string }
-/** What is known of a change that someone asked for. */
+/** Properties of a change that someone requested. */
 type Asked = {
   readonly operationId?: Id<'op'> | undefined
-  /** Why it is not to wait for a watch. */
+  /** Why it skips the watch. */
   readonly urgent?: string | undefined
-  /** It does nothing but refuse this range. */
+  /** Set if the change only denies this range. */
   readonly denies?: string | undefined
 }
-/** Waves of a cell, both included. */
+/** Range of waves of a cell, inclusive. */
 export type Waves = { readonly from: number; readonly to: number }
 
 /**
- * Notes that these records have changed, under one generation, in the transaction of the change. Without a cell it is for
- * every cell that serves the account.
+ * Records that these keys changed, under one generation, in the transaction of the change. Without `cell`, for every
+ * cell that serves the account.
  */
 export async function writeOutbox(
   tx: Db,
@@ -30,7 +30,7 @@ export async function writeOutbox(
   waves?: Waves,
   asked: Asked = {},
 ): Promise<number> {
-  // The columns are not named without need: a migration that is older than them writes changes too.
+  // Names these columns only if needed: migrations that predate them also write changes.
   const [ofCell, cellId] = cell ? [sql`, cell_id`, sql`, ${cell.id}`] : [sql``, sql``]
   const [ofWaves, range] = inWaves(waves)
   const { operationId, urgent, denies } = asked
@@ -56,7 +56,7 @@ export async function writeOutbox(
 const inWaves = (waves: Waves | undefined): [SqlFragment, SqlFragment] =>
   waves ? [sql`, waves`, sql`, int4range(${waves.from}::int, ${waves.to}::int, '[]')`] : [sql``, sql``]
 
-/** The same for records of several accounts in one cell. */
+/** For records of several accounts in one cell. */
 export async function writeOutboxOfMany(
   tx: Db,
   cell: Cell,
@@ -78,14 +78,14 @@ export async function writeOutboxOfMany(
   return generation
 }
 
-/** Up to where every change has ended, one way or the other. */
+/** The generation up to which all transactions have ended. */
 export const settledGeneration = async (db: Db): Promise<number> =>
   (await one<{ settled: number }>(db, sql`select settled_generation() as settled`)).settled
 
 /**
- * The next changes for a wave of a cell after a generation, in order, and up to where everything is known. A generation comes whole, so there
- * may be more rows than the limit: the next request asks for what is after a generation. Two statements, because the
- * rows must be read by a later snapshot than the bound: transactions that ended before the bound was read are then visible.
+ * The next changes for a wave of a cell after a generation, in order, up to the settled generation. Returns whole
+ * generations, so there may be more rows than the limit; the next call continues after the last one. Two statements,
+ * because the rows need a later snapshot than the bound: then all transactions that ended before it are visible.
  */
 export async function readOutbox(
   db: Db,
@@ -108,9 +108,9 @@ export async function readOutbox(
 }
 
 /**
- * Deletes what is older than the moment and was sent. The oldest have the lowest generations, so that the primary key finds
- * them: looking for them by time read a whole day of changes, every few seconds. They are deleted by their places, because a
- * join with the table may read all of it.
+ * Deletes changes that were sent and are older than the moment. Searches by primary key, since the oldest have the
+ * lowest generations: a search by time read a whole day of changes every few seconds. Deletes by ctid, because a join
+ * may scan the table.
  */
 export async function deleteOutboxBefore(db: Db, moment: number, sent = Number.MAX_SAFE_INTEGER): Promise<void> {
   for (;;) {
@@ -128,7 +128,7 @@ export async function deleteOutboxBefore(db: Db, moment: number, sent = Number.M
   }
 }
 
-/** Which of these generations are changes of this account. */
+/** The generations among these that belong to the account. */
 export async function generationsOf(
   db: Db,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -142,12 +142,12 @@ export async function generationsOf(
   return new Set(rows.map(({ generation }) => generation))
 }
 
-/** A thousand million changes: more than were made since any backup that one would restore. */
+/** A billion changes: more than were made since any backup that could be restored. */
 const skipped = 1_000_000_000
 
 /**
- * Takes the sequence ahead, so that what is given out from now on is higher than what edges know of a lost future, and
- * lets the publisher send everything once more under such a number.
+ * Advances the sequence, so that new generations exceed those that edges know from before the restore, and makes the
+ * publisher send everything again under such a number.
  */
 export const skipGenerations = (db: Db) =>
   one<{ before: number; after: number }>(

@@ -6,7 +6,7 @@ import type { Uuid } from '../kernel/ids.ts'
 /** A set of nodes that serve the same accounts. */
 export type Cell = { readonly id: number; readonly name: string }
 
-/** Every installation has it. */
+/** Exists in every installation. */
 export const defaultCell: Cell = { id: 1, name: defaultCellName }
 
 export const listCells = (db: Db): Promise<Cell[]> => many<Cell>(db, sql`select id, name from cells order by id`)
@@ -14,14 +14,14 @@ export const listCells = (db: Db): Promise<Cell[]> => many<Cell>(db, sql`select 
 export const findCell = (db: Db, name: string): Promise<Cell | undefined> =>
   maybeOne<Cell>(db, sql`select id, name from cells where name = ${name}`)
 
-/** An expression: whether the account is placed in the cell. */
+/** SQL expression: whether the account is placed in the cell. */
 export const isPlaced = (accountId: SqlFragment, cell: Cell): SqlFragment => sql`is_placed(${accountId}, ${cell.id})`
 
-/** An expression: whether an edge with these cells is served in the cell, if its account is placed there. */
+/** SQL expression: whether an edge limited to `cells` is served in the cell, if its account is placed there. */
 export const isServedIn = (cells: SqlFragment, cell: Cell): SqlFragment =>
   sql`(${cells} is null or ${cell.name} = any(${cells}))`
 
-/** Which of these accounts are placed in the cell. */
+/** The accounts among these that are placed in the cell. */
 export async function placedIn(db: Db, cell: Cell, accounts: readonly Uuid[]): Promise<Set<Uuid>> {
   const rows = await many<{ id: Uuid }>(
     db,
@@ -30,11 +30,11 @@ export async function placedIn(db: Db, cell: Cell, accounts: readonly Uuid[]): P
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The cells that serve the account. */
+/** Cells that serve the account. */
 export const cellsOf = (db: Db, accountId: Uuid): Promise<Cell[]> =>
   many<Cell>(db, sql`select id, name from cells where is_placed(${accountId}, id) order by id`)
 
-/** By how many nodes limits of these cells are divided; without those that were not counted yet. */
+/** Number of nodes by which limits of each cell are divided; omits cells without a count yet. */
 export async function countedNodes(db: Db, cells: readonly Cell[]): Promise<Map<number, number>> {
   const rows = await many<{ id: number; nodes: number }>(
     db,
@@ -46,19 +46,19 @@ export async function countedNodes(db: Db, cells: readonly Cell[]): Promise<Map<
 }
 
 /**
- * In the outbox it tells the cell's publisher that the account was placed there or removed: what that means for each of
- * its records is worked out when it is sent, because changes that were made meanwhile may not be visible here.
+ * Outbox key that tells the cell's publisher about a placement or removal. The publisher derives the affected records
+ * when it sends it, because concurrent changes may be invisible to this transaction.
  */
 export const placementKey = (cell: Cell): string => `placement.${cell.name}`
 export const isPlacementKey = (key: string): boolean => key.startsWith('placement.')
 
-/** Places the account in exactly these cells; in every default cell when there are none. */
+/** Places the account in exactly these cells, or in every default cell if there are none. */
 export async function placeAccount(
   tx: Db,
   accountId: Uuid,
   cells: readonly Cell[],
 ): Promise<{ before: Cell[]; after: Cell[] }> {
-  // Two operators who place one account at the same time do it one after the other.
+  // Serializes two operators who place the same account.
   await run(tx, sql`select from accounts where id = ${accountId} for no key update`)
   const before = await cellsOf(tx, accountId)
   await run(tx, sql`delete from account_cells where account_id = ${accountId}`)
@@ -86,7 +86,7 @@ async function noteMoves(tx: Db, accountId: Uuid, before: Cell[], after: Cell[])
   )
 }
 
-/** When an account leaves a cell, its records there are deleted, and not as they were before a change. */
+/** Ends rollouts in cells that the account leaves: its records there are deleted, not restored to an earlier state. */
 async function dropRollouts(tx: Db, accountId: Uuid, before: Cell[], after: Cell[]): Promise<void> {
   const left = before.map(({ id }) => id).filter((id) => !after.some((cell) => cell.id === id))
   if (left.length === 0) return

@@ -11,16 +11,16 @@ const check = ({ accountId }: Account, { kind, added, quotas }: Claim, inTurn: b
   sql`select refuse_beyond_quota(${accountId}, ${kind}, ${added}, ${quotas[kind]}, ${inTurn})`
 
 /**
- * Two statements that fail beyond the quota. The one before the change keeps a refused request from writing anything. The one
- * after it decides: those who add to one account take turns from there to the end of their transactions. A turn taken
- * first would be held while the change waits for other locks, in any order.
+ * Two statements that fail over quota. The first runs before the change, so that a refused request writes nothing. The
+ * second, after it, is decisive: from there to the end of the transaction, additions to an account are serialized.
+ * Serializing earlier would hold that lock while the change waits for others, in any order.
  */
 export const quotaChecks = (account: Account, claim: Claim) => ({
   before: check(account, claim, false),
   after: check(account, claim, true),
 })
 
-/** Runs `add`, which adds to what an account stores. It is refused with ERR_QUOTA, perhaps only when it is committed. */
+/** Runs `add`, which adds to what an account stores. Fails with ERR_QUOTA, possibly only at commit. */
 export async function withinQuota<Result>(
   tx: Db,
   account: Account,
@@ -37,7 +37,7 @@ export async function withinQuota<Result>(
 
 export type QuotaShare = { readonly account: string; readonly kind: string; readonly share: number }
 
-/** The largest shares of quotas that are in use, from `least` on. TCP ports are not among them. */
+/** The accounts closest to their quotas, from `least` on. Excludes TCP ports. */
 export async function largestShares(db: Db, quotas: Quotas, least: number, limit: number): Promise<QuotaShare[]> {
   const rows = await many<{ account_id: Uuid; kind: string; share: number }>(
     db,
@@ -51,7 +51,7 @@ export async function largestShares(db: Db, quotas: Quotas, least: number, limit
   return rows.map(({ account_id, kind, share }) => ({ account: toId('ac', account_id), kind, share }))
 }
 
-/** Keeps one row for each account and kind. What is added meanwhile stays as it is. */
+/** Merges usage into one row per account and kind. Leaves concurrently added rows alone. */
 export const addUpUsage = (db: Db): Promise<void> =>
   run(
     db,

@@ -9,7 +9,7 @@ import { existing, type ItemParams, nameOf, presented, type Resource, withStatus
 
 type Reading = Pick<Route, 'access'> & { readonly summary?: string }
 
-/** GET of one resource, with its ETag. */
+/** GET route of one resource, with its ETag. */
 export const getRoute = <P extends ItemParams, Row, Shape extends TObject>(
   resource: Resource<P, Row, Shape>,
   { access, summary = `Get ${nameOf(resource)}` }: Reading,
@@ -30,7 +30,7 @@ export const getRoute = <P extends ItemParams, Row, Shape extends TObject>(
     },
   })
 
-/** GET of a page of them, newest first, under `field`. */
+/** GET route of a page, newest first, with the rows under `field`. */
 export function listRoute<P extends ItemParams, Row, Shape extends TObject, Q extends TObject>(
   resource: Resource<P, Row, Shape>,
   options: Reading & {
@@ -41,7 +41,7 @@ export function listRoute<P extends ItemParams, Row, Shape extends TObject, Q ex
 ): Route {
   const { name, path, params, shape, view } = resource
   const { access, field, query, select } = options
-  // As any object: its type cannot name a field that it is given.
+  // Typed as a plain object, because a type cannot express a field name given at run time.
   const response: TObject = ListOf(field, shape)
   const { id: _, ...parents } = params
   return route({

@@ -5,13 +5,13 @@ import type { Clock } from '../kernel/clock.ts'
 import { createRateLimiter } from '../kernel/flow/rate_limiter.ts'
 import { recordChange } from './audit.ts'
 
-// A leaked token can be refused any number of times, and must not fill the audit.
+// A leaked token can be refused any number of times, which must not fill the audit log.
 const eventsPerKey = { requests: 10, seconds: 60 }
 const maxKeys = 10_000
 
 /**
- * Writes into the audit that a key was refused, and why: the response does not say it. Not waited for, so that the time
- * of the response does not say it either.
+ * Audits that a key was refused, and why; the response does not reveal it. Not awaited, so that the response time does
+ * not reveal it either.
  */
 export function createRefusedKeyRecorder(
   db: DbPool,

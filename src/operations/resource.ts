@@ -8,20 +8,20 @@ import { type ErrorCode, notFound } from '../kernel/errors.ts'
 import { type Id, type IdPrefix, oneOf } from '../kernel/ids.ts'
 import type { QuotaKind } from '../kernel/quotas.ts'
 
-/** The parameters of the path of one resource: its own id and, before it, those of its parents. */
+/** Path parameters of a resource: the ids of its parents, then its own. */
 export type ItemParams = Readonly<Record<string, IdPrefix>> & { readonly id: IdPrefix }
 export type View<P extends ItemParams, Shape extends TObject> = Static<Shape> & { readonly id: Id<P['id']> }
 
-/** What the routes of a resource share: how its rows are found and shown, and what its changes leave behind. */
+/** Properties shared by a resource's routes: how to find and show its rows, and the effects of changes. */
 export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
-  /** The first part of its operations' names. */
+  /** First part of its operations' names. */
   readonly name: string
-  /** Where its list is. One of them is at `${path}/:id`. */
+  /** Path of the list. A single resource is at `${path}/:id`. */
   readonly path: `/${string}`
   readonly params: P
   readonly shape: Shape
   readonly view: (row: Row, uri: (path: string) => string) => View<P, Shape>
-  /** Resolves to undefined when the account has no such resource. `lock`: lock the row until the transaction ends. */
+  /** Resolves to undefined if the account has no such resource. `lock`: lock the row until the transaction ends. */
   readonly find: (
     db: Db,
     caller: Caller,
@@ -36,16 +36,16 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
   /** The fields that only a change alters, used for its ETag and audit events. Default: all of them. */
   readonly stableFields?: (shown: View<P, Shape>) => object
   /**
-   * Reads the status of a whole page, and returns what it adds to each. It changes by itself, so it is no part of what only a change
-   * alters: neither the audit nor If-Match sees it.
+   * Reads the status of a whole page and returns the added fields for each. Excluded from the audit log and If-Match,
+   * because it changes by itself.
    */
   readonly statuses?: (
     request: StatusRequest,
     shown: readonly View<P, Shape>[],
   ) => Promise<(each: View<P, Shape>) => Partial<Static<Shape>>>
-  /** The field that is kept nowhere: only the response to the request that made it has it. */
+  /** Field that is not stored: only the response that created it contains it. */
   readonly secret?: keyof Row & keyof Static<Shape> & string
-  /** The quota that a new one uses. */
+  /** Quota that a new resource counts against. */
   readonly quota?: QuotaKind
   /** The records to publish to edge nodes when it changes. `before`: the row that a PATCH changed. */
   readonly records?: (
@@ -54,7 +54,7 @@ export type Resource<P extends ItemParams, Row, Shape extends TObject> = {
     verb: 'create' | 'update' | 'delete',
     before?: Row,
   ) => readonly RecordKey[]
-  /** The range that a new one refuses, if it does nothing else. */
+  /** The range that a new row denies, if it has no other effect. */
   readonly denies?: (row: Row) => string | undefined
 }
 
@@ -69,17 +69,19 @@ export type GuardedRequest = Pick<
 >
 type Verb = 'create' | 'update' | 'delete'
 export type Guard = {
-  /** Query parameters that changes take because of it. */
+  /** Query parameters that the guard adds to changes. */
   readonly query: TObject
-  /** Why it refuses changes. */
+  /** Errors with which the guard refuses changes. */
   readonly errors: readonly ErrorCode[]
-  /** The changes that it is around. Default: all. */
+  /** Changes that the guard wraps. Default: all. */
   readonly verbs?: readonly Verb[]
-  /** Runs a change in a transaction and does something before and after it; an exception undoes the change. It may run it twice. */
+  /**
+   * Runs a change in a transaction, with checks before and after it; an exception rolls back. May run the change twice.
+   */
   readonly transaction: <Result>(request: GuardedRequest, change: (tx: Db) => Promise<Result>) => Promise<Result>
 }
 
-/** The guard around this change, if there is one. */
+/** The guard of this kind of change, if any. */
 export const guardOf = ({ guard }: { readonly guard?: Guard }, verb: Verb): Guard | undefined =>
   !guard?.verbs || guard.verbs.includes(verb) ? guard : undefined
 
@@ -91,7 +93,7 @@ export const stableFieldsOf = <P extends ItemParams, Row, Shape extends TObject>
   shown: View<P, Shape>,
 ): object => stableFields?.(shown) ?? shown
 
-/** What is shown of them, with how they are. */
+/** Adds the status to each. */
 export const withStatusOf = async <P extends ItemParams, Row, Shape extends TObject>(
   { statuses }: Resource<P, Row, Shape>,
   request: StatusRequest,
@@ -102,7 +104,7 @@ export const withStatusOf = async <P extends ItemParams, Row, Shape extends TObj
   return shown.map((each) => ({ ...each, ...added(each) }))
 }
 
-/** The same of one, and its ETag. */
+/** Adds the status and the ETag to one resource. */
 export async function presented<P extends ItemParams, Row, Shape extends TObject>(
   resource: Resource<P, Row, Shape>,
   request: StatusRequest,
@@ -113,7 +115,7 @@ export async function presented<P extends ItemParams, Row, Shape extends TObject
   return { body, etag: resource.statuses ? etagOf(stable, body) : etagOf(stable) }
 }
 
-/** The row that the path names. Another account's is as one that does not exist. */
+/** The row named by the path. Other accounts' rows are treated as missing. */
 export async function existing<P extends ItemParams, Row, Shape extends TObject>(
   { find, params }: Resource<P, Row, Shape>,
   db: Db,

@@ -9,21 +9,21 @@ import { newId, toId, type Uuid } from '../kernel/ids.ts'
 import { recordChange } from './audit.ts'
 import { type Waves, writeOutbox } from './outbox.ts'
 
-/** What nodes that have a rollout say of it that nodes did not say before. Kept with the rollout and shown to people. */
+/** A new fault that nodes with the rollout's changes report. Stored with the rollout and shown to people. */
 export type Evidence = {
   readonly signal: RolloutSignal
-  /** Several are separated by commas. */
+  /** Several names are comma-separated. */
   readonly node: string
   readonly reason: string
-  /** The record that it refused. */
+  /** Key of the record that the node refused. */
   readonly key?: string
-  /** The edge or route. */
+  /** Id of the edge or route. */
   readonly target?: string
-  /** Some of those that it refuses now, of those it had let in lately. */
+  /** Some of the addresses that it refuses now although it had let them in lately. */
   readonly addresses?: readonly string[]
   readonly refused?: number
   readonly let_in?: number
-  /** On these nodes before and since they have the changes, and since then on nodes that do not have them. */
+  /** Traffic on these nodes before and after the change, and on nodes without the change meanwhile. */
   readonly before?: Answers
   readonly since?: Answers
   readonly elsewhere?: Answers
@@ -31,7 +31,7 @@ export type Evidence = {
 export type Answers = {
   readonly requests: number
   readonly failed: number
-  /** Refused by the application, or of an edge that has no route for them. Missing from what was kept before there was this. */
+  /** Refused by the application, or by an edge without a route for them. Absent in older evidence. */
   readonly rejected?: number
 }
 
@@ -61,9 +61,9 @@ export type StoredRollout = {
   applied_at: string | null
   ended_at: string | null
   keys: RecordKey[]
-  /** Up to where the bucket of the first wave has everything. */
+  /** The bucket of the first wave is complete up to this generation. */
   sent_up_to: number
-  /** No other rollout of the account is before it. */
+  /** The account has no earlier open rollout. */
   is_first: boolean
 }
 
@@ -86,14 +86,14 @@ export const openRollouts = (db: Db, cellId: number): Promise<StoredRollout[]> =
 export const latestRollouts = (db: Db, limit: number): Promise<StoredRollout[]> =>
   many<StoredRollout>(db, sql`${rollouts(sql`true`)} order by r.ended_at is null desc, r.id desc limit ${limit}`)
 
-/** Why a decision is not possible, for the operator. */
+/** The message tells the operator why a decision is impossible. */
 export class RolloutFault extends Error {
   override readonly name = 'RolloutFault'
 }
 
 /**
- * The rollout, for one decision about it. The lock is that of the statement with which a publisher assigns changes to
- * rollouts: what it had read before does not hold any more.
+ * Locks the rollout for one decision. Publishers take the same lock to assign changes to rollouts, so read it again
+ * after this.
  */
 export async function lockRollout(tx: Db, which: SqlFragment): Promise<StoredRollout | undefined> {
   await run(
@@ -121,7 +121,7 @@ function refuseUndecidable({ ended_at, is_first }: StoredRollout): void {
   if (!is_first) throw new RolloutFault('the rollout waits for an earlier one of the same account')
 }
 
-/** What the service or the operator decided, for the account: its audit, and through it its webhooks. */
+/** Audits a decision of the service or the operator in the account, which also sends webhooks. */
 const noteDecision = (
   tx: Db,
   { account_id, public_id, cell, state }: StoredRollout,
@@ -134,7 +134,7 @@ const noteDecision = (
     { resourceId: toId('ro', public_id), before: { cell, state }, after: { cell, ...after } },
   )
 
-/** Lets the publisher send each record as these waves are to have it now. Resolves to the generation. */
+/** Makes the publisher send each record again as these waves should have it. Resolves to the generation. */
 const send = (
   tx: Db,
   { account_id, cell_id }: StoredRollout,
@@ -142,13 +142,16 @@ const send = (
   waves: Waves,
 ): Promise<number> => writeOutbox(tx, account_id, keys, { id: cell_id }, waves)
 
-/** A judgment holds for what was judged: meanwhile a person may have released, halted or resumed it. */
+/**
+ * A judgment applies only to the state that it examined: a person may have released, halted or resumed the rollout
+ * meanwhile.
+ */
 function refuseOther(now: StoredRollout, judged: StoredRollout): void {
   const fields = ['reached', 'moved_at', 'open_until', 'is_urgent', 'is_forced'] as const
   if (fields.some((field) => now[field] !== judged[field])) throw new RolloutFault('the rollout is another one now')
 }
 
-/** To the next wave, or to all others. Not before the bucket of the first has it: see joinRollouts. */
+/** Releases to the next wave or to all. Waits until the bucket of the first wave is complete; see joinRollouts. */
 export const releaseRollout = (db: DbPool, judged: StoredRollout, to: 'next' | 'all'): Promise<void> =>
   deciding(db, judged.id, async (tx, rollout) => {
     const { id } = rollout
@@ -178,7 +181,7 @@ export const releaseRollout = (db: DbPool, judged: StoredRollout, to: 'next' | '
 
 type Halt = { readonly reason: string; readonly evidence?: readonly Evidence[] }
 
-/** `judged`: what speaks against it was found by the judge, and not by a person. */
+/** `judged`: set if the judge found the evidence, not a person. */
 export const haltRollout = (db: DbPool, id: number, why: Halt, judged?: StoredRollout): Promise<void> =>
   deciding(db, id, async (tx, rollout) => {
     if (judged) refuseOther(rollout, judged)
@@ -187,7 +190,7 @@ export const haltRollout = (db: DbPool, id: number, why: Halt, judged?: StoredRo
     await noteDecision(tx, rollout, 'halt', { state: 'halted', reason: why.reason, evidence })
   })
 
-/** What the account changed since belongs to it from now on, so that its waves have one state and not a mixture. */
+/** Adds the account's later changes to the rollout, so that its waves have one consistent state. */
 export async function halt(tx: Db, rollout: StoredRollout, { reason, evidence = [] }: Halt): Promise<void> {
   refuseUndecidable(rollout)
   const { id, reached, cell_id, account_id } = rollout
@@ -225,11 +228,11 @@ export async function halt(tx: Db, rollout: StoredRollout, { reason, evidence = 
     keys.map(({ key }) => key),
     { from: 0, to: reached },
   )
-  // A node that has applied it has what was there before.
+  // A node that has applied this generation has the previous state back.
   await run(tx, sql`update rollouts set released_as = ${generation} where id = ${id}`)
 }
 
-/** `isForced`: even if nodes have refused it, which is for the operator alone. */
+/** `isForced`: even if nodes have refused it; only the operator may do that. */
 type Resume = { readonly reason: string; readonly isUrgent?: boolean; readonly isForced?: boolean }
 
 export const resumeRollout = (db: DbPool, id: number, why: Resume): Promise<void> =>
@@ -240,8 +243,8 @@ export const resumeRollout = (db: DbPool, id: number, why: Resume): Promise<void
   })
 
 /**
- * The first wave gets what was halted again, and it is watched. Until its bucket has it, further changes of the account
- * join it: the bucket does not say what was before them.
+ * Sends the halted changes to the first wave again and restarts the watch. Until that wave's bucket has them, further
+ * changes of the account join, because the bucket does not hold their previous state.
  */
 export async function resume(
   tx: Db,
@@ -271,7 +274,7 @@ export async function resume(
 export const noteApplied = (db: Db, { id, open_until }: StoredRollout): Promise<void> =>
   run(db, sql`update rollouts set applied_at = now() where id = ${id} and open_until = ${open_until}`)
 
-/** How long rollouts are kept after they reached all waves. */
+/** Retention of rollouts that have reached all waves. */
 export const endedDays = 90
 
 export const deleteEndedBefore = (db: Db, moment: number): Promise<number> =>

@@ -2,7 +2,7 @@ import type { InstallationSettings } from '../http/route.ts'
 import type { SecretsBox } from '../kernel/crypto/secrets_box.ts'
 import { Refusal } from '../kernel/errors.ts'
 
-/** Without a key to encrypt secrets with, none is stored. `what` completes 'cannot store …'. */
+/** Without an encryption key, no secret is stored. `what` completes 'cannot store …'. */
 export function secretsOf({ secrets }: InstallationSettings, what: string): SecretsBox {
   if (secrets) return secrets
   throw new Refusal(

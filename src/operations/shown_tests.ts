@@ -3,7 +3,7 @@ import type { AccessTestRow } from '../access/tests/load.ts'
 import type { FailedAccessTest } from '../http/dry_run.ts'
 import { toId } from '../kernel/ids.ts'
 
-/** Without its edge or route once that is deleted. */
+/** Omits a deleted edge or route. */
 export function shownTarget({ type, target_id, path }: AccessTestRow): FailedAccessTest['target'] {
   if (type === 'edge') return { type, ...(target_id && { edge_id: toId('edgtcp', target_id) }) }
   if (type === 'route')

@@ -9,7 +9,7 @@ import { Refusal } from '../kernel/errors.ts'
 import { type Id, toId, toUuid, type Uuid } from '../kernel/ids.ts'
 import { describeExtent, type Extent, isUnusual, type UnusualAbove } from '../kernel/unusual_change.ts'
 
-/** Query parameter of every change that can be unusual. */
+/** Query of every change that can be unusual. */
 export const ConfirmQuery = Closed({
   confirm: Type.Optional(
     Type.Boolean({
@@ -19,7 +19,7 @@ export const ConfirmQuery = Closed({
   ),
 })
 
-/** Refuses what was not confirmed. Resolves to what the audit event says of it. */
+/** Refuses an unconfirmed unusual change. Resolves to the fields for the audit event. */
 export function confirmUnusual(
   { confirmation, settings }: Pick<Handling<unknown, unknown, unknown>, 'confirmation' | 'settings'>,
   extents: readonly Extent[],
@@ -44,7 +44,7 @@ export function confirmUnusual(
 
 type Counted = { readonly added: Set<string>; readonly removed: Set<string> }
 
-/** What these changes, which are made in the transaction of `tx`, are together: only what needs to be confirmed. */
+/** The total extent of these changes, made in the transaction of `tx`, where it exceeds the thresholds. */
 export async function unusualIn(
   tx: Db,
   { accountId }: Pick<Caller, 'accountId'>,
@@ -74,7 +74,7 @@ export async function unusualIn(
   return extents.filter((extent) => isUnusual(extent, above))
 }
 
-/** From what is there now: what others have changed meanwhile is in both numbers. */
+/** Computed from the current number, so concurrent changes by others affect both numbers. */
 const withBefore = (now: number, { added, removed }: { added: number; removed: number }) => ({
   ...{ before: now - added + removed, added, removed },
 })
@@ -104,13 +104,13 @@ const prefixOf = (id: string) => id.split('_')[0] ?? ''
 type Shown = { id?: string; routes?: readonly { id: string }[]; rules?: number; added?: number; removed?: number }
 type Rule = { ip_policy: { id: Id<'ipp'> } }
 
-/** What is created and deleted by the same change is neither. The routes of a deleted edge have no event of their own. */
+/** Ignores what the same change creates and deletes. The routes of a deleted edge have no events of their own. */
 function edgeEntriesIn(differences: readonly Difference[]): Counted {
   const [added, removed] = [new Set<string>(), new Set<string>()]
   const remove = (id: string) => added.delete(id) || removed.add(id)
   for (const { resource, before, after } of differences) {
     if (!edgeEntries.has(prefixOf(resource))) continue
-    // A module that is set or removed has no id: it is a change of what has it.
+    // Setting or removing a module has no id: it is a change of its edge or route.
     const [from, to] = [before as Shown | null, after as Shown | null]
     if (!from && to?.id) added.add(resource)
     if (from?.id && !to) for (const id of [resource, ...(from.routes ?? []).map((route) => route.id)]) remove(id)
@@ -129,7 +129,7 @@ function ruleCountsIn(differences: readonly Difference[]): Map<Id<'ipp'>, { adde
       if (!before) count((after as Rule).ip_policy.id, 1, 0)
       if (!after) count((before as Rule).ip_policy.id, 0, 1)
     }
-    // The event of a rule set has only the number of its rules.
+    // The event of a rule set contains only the number of rules.
     const { rules, added = 0, removed = 0 } = (after ?? {}) as Shown
     if (prefixOf(resource) === 'ipp' && rules !== undefined) count(resource as Id<'ipp'>, added, removed)
   }
