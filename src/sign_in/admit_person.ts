@@ -43,7 +43,7 @@ export type Arrival = {
   readonly provider: Provider
   readonly issuer: string
   readonly person: Person
-  /** The provider's own session and the ID token, where it gives them. */
+  /** The provider's session id and the ID token, if it sends them. */
   readonly sid: string | null
   readonly idToken: string | null
   readonly origin: Omit<Origin, 'operation' | 'caller'>
@@ -53,7 +53,9 @@ export type Arrival = {
 }
 export type Admitted = { readonly secret: string; readonly caller: Caller; readonly sessionId: Id<'ses'> }
 
-/** A session for a person that the provider's rules allow: for the user whose identity it is, or for a new one. */
+/**
+ * Opens a session for a person whom the provider's rules admit: for the user linked to the identity, or for a new user.
+ */
 export const admitPerson = (db: DbPool, arrival: Arrival): Promise<Admitted> =>
   admit(db, arrival).catch((error) => {
     if (violates(error, quotaConstraint))
@@ -65,7 +67,7 @@ const admit = (db: DbPool, arrival: Arrival): Promise<Admitted> =>
   transaction(db, async (tx) => {
     const { origin, issuer, person, provider } = arrival
     await lockSubject(tx, origin, issuer, person.subject)
-    // Before any row of a user: the order in which changes of users lock them.
+    // Before any user's row, the lock order of all changes of users.
     await lockActiveAdmins(tx, origin)
     const known = await findIdentityOf(tx, origin, issuer, person.subject)
     const identity = known ?? (await newIdentity(tx, arrival))
@@ -94,9 +96,9 @@ async function newIdentity(tx: Db, arrival: Arrival): Promise<IdentityRow> {
 }
 
 /**
- * An existing user with the person's address, if the operator lets this provider take such users over. The address must
- * be verified and of an allowed domain, or anyone who can choose their address at the provider would choose an admin's. And
- * the user must have no identity, or a second person could share the first one's user.
+ * Finds an existing user with the person's address, if the operator allows this provider to link by email. The address
+ * must be verified and in an allowed domain; otherwise anyone who can choose their address at the provider could choose
+ * an admin's. The user must have no identity, so that two people cannot share one user.
  */
 async function linkable(tx: Db, { provider, person, origin }: Arrival): Promise<UserRow | undefined> {
   if (!provider.linkByEmail || !person.ownsAllowedEmail || person.email === undefined) return undefined
@@ -121,7 +123,10 @@ async function newUser(tx: Db, arrival: Arrival): Promise<UserRow> {
   return user
 }
 
-/** The role that the provider's claims give. The last active admin stays one; resolves to whether that was so. */
+/**
+ * Applies the role from the provider's claims, except that the last active admin keeps theirs. Resolves to whether that
+ * exception applied.
+ */
 async function updateRole(tx: Db, arrival: Arrival, user: UserRow): Promise<boolean> {
   const { person, origin, uri } = arrival
   if (person.role === undefined || person.role === user.role) return false
@@ -139,15 +144,15 @@ async function updateRole(tx: Db, arrival: Arrival, user: UserRow): Promise<bool
 }
 
 /**
- * The key that the sessions of an identity hang on, so that lineage, limits and revocation apply to them as to other
- * sessions. Its token was never revealed.
+ * The key that owns the identity's sessions, so that lineage, limits and revocation apply to them as to other sessions.
+ * Its token is never revealed.
  */
 async function keyOf(tx: Db, arrival: Arrival, identity: IdentityRow): Promise<Uuid> {
   if (identity.api_key_id) return identity.api_key_id
   const { provider, origin, uri } = arrival
   const { created_by_key_id } = identity
   const ancestors = created_by_key_id ? await holdAncestors(tx, origin, identity.id) : []
-  // A revocation of one of them may have deleted it while we waited for their rows.
+  // A concurrent revocation may have deleted the identity while we waited for the lock.
   if (created_by_key_id && !(await findIdentity(tx, origin, toId('idn', identity.id), true)))
     throw new SignInFailure('user_unknown')
   const wanted: NewApiKey = {
@@ -190,7 +195,7 @@ async function openSession(
     idToken,
   })
   await endOldestSessions(tx, key)
-  // The look-up of every request that follows: a key that an admin has limited opens no session.
+  // The same look-up as in later requests: a key that an admin has limited opens no session.
   const { caller } = await findCallerBySession(tx, secret, source)
   if (!session || !caller) throw new SignInFailure('key_limited')
   const sessionId = toId('ses', session.id)
@@ -206,7 +211,7 @@ async function openSession(
         issuer,
         subject: person.subject,
         role: caller.role,
-        // The provider gave another role, but the account would have no admin.
+        // The provider's role was not applied, because the account would have no admin.
         ...(roleKept && { role_kept: 'last_admin', role_claimed: person.role }),
       },
     },

@@ -3,28 +3,28 @@ import type { Configuration } from 'openid-client'
 import type { Clock } from '../kernel/clock.ts'
 import { isThisMachine, type Provider, SignInFailure } from './provider.ts'
 
-/** What was discovered of a provider. */
+/** Discovered configuration of a provider. */
 export type Discovered = {
   readonly configuration: Configuration
   readonly keys: JWTVerifyGetKey & { readonly reload: () => Promise<void> }
 }
 export type Clients = {
-  /** Rejects with `provider_unavailable` when the provider does not answer. */
+  /** Rejects with `provider_unavailable` if the provider does not answer. */
   readonly of: (provider: Provider) => Promise<Discovered>
 }
 
 const keepMs = 60 * 60 * 1_000
-/** While a provider is down, everybody who tries would wait for the time-out. */
+/** Minimum pause after a failure; otherwise every sign-in would wait for the time-out while a provider is down. */
 const retryMs = 5_000
 export const timeoutSeconds = 5
 
-// Loaded with the first sign-in: `serve` starts without them, and most installations never need them.
+// Imported with the first sign-in, because most installations never need them.
 export const loadOpenId = () => import('openid-client')
 export const loadJose = () => import('jose')
 
 type Kept = { until: number; found: Promise<Discovered>; last?: Discovered }
 
-/** Discovers each provider when it is first needed. `serve` therefore starts while a provider is down. */
+/** Discovers each provider on first use, so `serve` starts while a provider is down. */
 export function createClients(clock: Clock): Clients {
   const kept = new Map<string, Kept>()
   return {
@@ -32,7 +32,7 @@ export function createClients(clock: Clock): Clients {
       const known = kept.get(provider.name)
       if (known && clock() < known.until) return known.found
       const last = known?.last
-      // What was discovered before is better than nothing: the provider may only have a bad moment.
+      // Falls back to the previous configuration, because the outage may be short.
       const found = discover(provider).catch((cause) => {
         entry.until = clock() + retryMs
         if (last) return last
@@ -68,10 +68,10 @@ const unavailable = (cause: unknown): SignInFailure =>
 
 type LibraryError = { message?: string; code?: string; error?: string; cause?: LibraryError }
 
-/** What an error of the libraries says. Their messages are fixed texts; what they carry besides may hold tokens. */
+/** Summary of a library error. Uses only its fixed texts: other fields may contain tokens. */
 export function shortly(error: unknown): string {
   const { message = 'unknown', code = '', error: said, cause } = (error ?? {}) as LibraryError
-  // openid-client wraps errors of its own library, of which only the inner one names the claim.
+  // openid-client wraps errors of its own library; only the inner one names the claim.
   const inner = code.startsWith('OAUTH_') && typeof cause?.message === 'string' ? `: ${cause.message}` : ''
   const ofProvider = typeof said === 'string' && /^[a-z_]{1,40}$/.test(said) ? `: ${said}` : ''
   return `${message}${inner}${ofProvider}`.replaceAll(/\s+/g, ' ').slice(0, 200)

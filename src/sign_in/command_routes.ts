@@ -7,15 +7,15 @@ import { invalidField, Refusal } from '../kernel/errors.ts'
 import { toId, type Uuid } from '../kernel/ids.ts'
 import { collect, commandSignInSeconds, insertCommandSignIn, stateOf } from '../resources/command_sign_in/store.ts'
 
-// No vowels, so no words, and no letters that look alike. 20^8 codes for the ten minutes that one lives.
+// No vowels, which avoids words, and no similar letters. 20^8 codes, each valid for ten minutes.
 const letters = 'BCDFGHJKLMNPQRSTVWXZ'
 const someLetters = () => Array.from({ length: 4 }, () => letters[randomInt(letters.length)]).join('')
 const bodyLimitBytes = 4_096
 const intervalSeconds = 2
 
 /**
- * Signing in the command line. It asks here, a person approves in the dashboard, and it fetches its key with a secret
- * that never left it (as PKCE has it): neither the code that people see nor the address in the browser is enough.
+ * Signs in the command line: the command asks here, a person approves in the dashboard, and the command collects its
+ * key with a secret that never left it, as in PKCE. Neither the displayed code nor the URL in the browser suffices.
  */
 export const commandRoutes = (service: Service): readonly PlainRoute[] => [
   {
@@ -38,7 +38,7 @@ async function fieldsOf({ raw }: PlainRequest, limits: Record<string, number>): 
   return Object.fromEntries(
     Object.entries(limits).map(([name, most]) => {
       const value = given[name]
-      // Printable ASCII: a person decides by what the page shows of it.
+      // Printable ASCII: a person decides by what the page shows.
       if (typeof value !== 'string' || !/^[\x21-\x7e][\x20-\x7e]*$/.test(value) || value.length > most)
         throw invalidField(name, `must be at most ${most} characters of printable ASCII`)
       return [name, value]

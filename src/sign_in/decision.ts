@@ -1,26 +1,27 @@
 import { type Role, roles } from '../identity/caller.ts'
 import { mapsRoles, type Provider, SignInFailure } from './provider.ts'
 
-/** What the provider said of a person, in a signed ID token or over its own TLS. */
+/** Claims about a person, from a signed ID token or from userinfo over the provider's TLS. */
 export type Claims = { readonly sub: string } & Readonly<Record<string, unknown>>
 
 export type Person = {
   readonly subject: string
   readonly name: string
-  /** As the provider has it; who it belongs to is another question. */
+  /** As claimed by the provider, without proof of ownership. */
   readonly email: string | undefined
   readonly emailVerified: boolean
-  /** Undefined: Gatehouse manages the roles, and a known user keeps theirs. */
+  /** Undefined: Gatehouse manages roles, and a known user keeps theirs. */
   readonly role: Role | undefined
-  /** For a user who is created. */
+  /** Role of a newly created user. */
   readonly newRole: Role | undefined
-  /** Whether the address is verified and of an allowed domain: what linking by email asks for. */
+  /** Whether the address is verified and in an allowed domain, which linking by email requires. */
   readonly ownsAllowedEmail: boolean
 }
 
 /**
- * The claims of the signed ID token, completed from userinfo. An address and its verification come from one source, or a
- * verified address of userinfo would vouch for another one that people can set themselves in the ID token.
+ * Claims of the signed ID token, completed from userinfo. The address and its verification must come from one source: a
+ * verified address in userinfo must not vouch for another one in the ID token, which people may be able to set
+ * themselves.
  */
 export function combineClaims(idToken: Claims, userinfo: Readonly<Record<string, unknown>>): Claims {
   const { email, email_verified } = typeof idToken.email === 'string' ? idToken : userinfo
@@ -28,10 +29,10 @@ export function combineClaims(idToken: Claims, userinfo: Readonly<Record<string,
   return { ...userinfo, ...idToken, email, email_verified: email_verified ?? confirmed }
 }
 
-/** Who signs in, and as what. Throws when the provider's rules do not let them. */
+/** The person and their role. Throws if the provider's rules do not admit them. */
 export function decide(provider: Provider, claims: Claims): Person {
   const email = typeof claims.email === 'string' && isEmail(claims.email) ? claims.email : undefined
-  // Strictly true: some providers send a text, and some leave it out where anybody can set the address.
+  // Strictly true: some providers send a string, and some omit it if anybody can set the address.
   const emailVerified = claims.email_verified === true
   const ownsAllowedEmail = emailVerified && email !== undefined && provider.allowedDomains.includes(domainOf(email))
   const inAllowedGroup = valuesOf(claims[provider.groupsClaim]).some((group) => provider.allowedGroups.includes(group))
@@ -52,7 +53,7 @@ export function decide(provider: Provider, claims: Claims): Person {
   }
 }
 
-/** A claim with one value may be a text instead of a list. */
+/** A claim with one value may be a string instead of a list. */
 function valuesOf(claim: unknown): readonly string[] {
   const values = Array.isArray(claim) ? claim : [claim]
   return values.filter((value) => typeof value === 'string')

@@ -6,13 +6,13 @@ import { recordChange } from '../operations/audit.ts'
 import type { SignInParts } from './parts.ts'
 import type { Provider, SignInFailure } from './provider.ts'
 
-// Anybody can fail to sign in as often as they like, and must not fill the audit of an account with it.
+// Anyone can fail to sign in repeatedly, which must not fill the account's audit log.
 const eventsPerProvider = { requests: 60, seconds: 60 }
 const maxProviders = 1_000
 
 export type NoteFailure = (provider: Provider, request: PlainRequest, failure: SignInFailure) => Promise<void>
 
-/** A failed sign-in, in the log, the metrics and the audit of the provider's account. */
+/** Records a failed sign-in in the log, the metrics and the audit log of the provider's account. */
 export function createFailureNotes({ service, findAccount, warn }: SignInParts, clock: Clock): NoteFailure {
   const limiter = createRateLimiter(clock, maxProviders)
   return async (provider, { operationId, sourceIp }, { reason, note }) => {

@@ -3,7 +3,7 @@ import { sql } from '../db/sql.ts'
 import { hashToken } from '../identity/token.ts'
 import type { Uuid } from '../kernel/ids.ts'
 
-/** How long a person has at the provider. */
+/** Time limit for signing in at the provider. */
 export const flowSeconds = 10 * 60
 
 export type Flow = { nonce: string; code_verifier: string; return_to: string }
@@ -18,7 +18,10 @@ export const insertFlow = (db: Db, { accountId, provider, state, browser }: Key,
       ${flow.return_to}, now() + make_interval(secs => ${flowSeconds}))`,
   )
 
-/** Takes the flow, so that no second response finds it. Undefined: not of this browser, this provider or this hour. */
+/**
+ * Deletes the flow, so that a second response finds none. Undefined: it belongs to another browser or provider, or has
+ * expired.
+ */
 export const takeFlow = (db: Db, { accountId, provider, state, browser }: Key): Promise<Flow | undefined> =>
   maybeOne<Flow>(
     db,

@@ -25,19 +25,19 @@ import type { SignInParts } from './parts.ts'
 type Parts = Pick<SignInParts, 'service' | 'warn'>
 
 const bodyLimitBytes = 1_024
-// A link that is over can be opened any number of times, and must not fill the audit of its account.
+// An expired link can be opened repeatedly, which must not fill the account's audit log.
 const eventsPerAccount = { requests: 60, seconds: 60 }
 const maxAccounts = 1_000
 
 /**
- * How an invited person gets a key. The secret of the link comes in a body, because it is in the fragment of the link: the
- * dashboard's page sends it. Looking changes nothing, so that a program which opens links in messages uses none up.
+ * Lets an invited person collect a key. The link carries its secret in the fragment, and the dashboard sends it in a
+ * body. Looking at an invitation changes nothing, so programs that open links in messages cannot use it up.
  */
 export function invitationRoutes(parts: Parts): readonly PlainRoute[] {
   const { service } = parts
   const limiter = createRateLimiter(service.clock, maxAccounts)
 
-  /** Wrong secrets are counted like wrong tokens. */
+  /** Wrong secrets count like wrong tokens. */
   async function open(request: PlainRequest, use: (secretHash: Buffer) => Promise<OpenedInvitation | undefined>) {
     if (!service.settings.tokenSignIn)
       throw forbidden('Invitations are switched off with signing in by API key. Ask your admin how to sign in.')
@@ -109,14 +109,14 @@ async function secretOf({ raw }: PlainRequest): Promise<string> {
   return typeof secret === 'string' ? secret : ''
 }
 
-/** Who it is for, as long as it can be accepted; afterwards only why not. */
+/** Details while the invitation can be accepted; afterwards only the state. */
 function answerWith(found: OpenedInvitation | undefined): PlainAnswer {
   if (found?.state !== 'waiting') return { status: 200, body: { state: found?.state ?? 'unknown' } }
   const { state, name, email, role, account_name, expires_at } = found
   return { status: 200, body: { state, name, email, role, account_name, expires_at } }
 }
 
-/** Gives the waiting key a token, unless the account's restrictions refuse the address: then the link still works. */
+/** Gives the waiting key a token, unless the account's restrictions refuse the address; then the link stays valid. */
 async function accept({ service }: Parts, tx: Db, request: PlainRequest, opened: OpenedInvitation): Promise<object> {
   const { operationId, source, sourceIp, facts } = request
   const operation = 'sign_in.accept_invitation'

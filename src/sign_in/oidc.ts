@@ -24,7 +24,7 @@ export async function accountOf({ service, findAccount }: SignInParts, provider:
   return account.id
 }
 
-/** Remembers a new sign-in of this browser. Resolves to the address at the provider. */
+/** Stores a new sign-in flow for this browser. Resolves to the authorization URL at the provider. */
 export async function begin(
   parts: SignInParts,
   provider: Provider,
@@ -48,7 +48,7 @@ export async function begin(
   return url.href
 }
 
-/** The provider sent the browser back. Nothing in the address counts but what our own record and the provider confirm. */
+/** Handles the redirect from the provider. Trusts only our stored flow and what the provider confirms. */
 export async function finish(
   parts: SignInParts,
   provider: Provider,
@@ -79,7 +79,7 @@ export async function finish(
 
 type Proof = { claims: Claims; sid: string | null; idToken: string | null }
 
-/** Redeems the code, and verifies everything that comes for it. */
+/** Redeems the code and verifies the tokens. */
 async function exchange(
   { service }: SignInParts,
   provider: Provider,
@@ -117,7 +117,7 @@ async function exchange(
   }
 }
 
-/** What kept the provider from proving who it is: itself, its answer, or the network between us. */
+/** The reason why the exchange failed: the provider, its response, or the network. */
 function failureOf(error: unknown): SignInFailure {
   const { name = '', code = '', status } = (error ?? {}) as { name?: string; code?: string; status?: number }
   if (name === 'AuthorizationResponseError') return new SignInFailure('refused_by_provider', shortly(error))
@@ -129,7 +129,7 @@ function failureOf(error: unknown): SignInFailure {
   return new SignInFailure(isDown ? 'provider_unavailable' : 'invalid_response', shortly(error), { cause: error })
 }
 
-/** Ends the sessions and keys of a user who is no longer admitted. */
+/** Ends sessions and keys of a user who is no longer admitted. */
 async function decideOrEnd(
   { service }: SignInParts,
   provider: Provider,
@@ -149,7 +149,7 @@ async function decideOrEnd(
   }
 }
 
-/** The `dashboard` and `api` restrictions of the account, as at every request. */
+/** Checks the account's `dashboard` and `api` restrictions, as every request does. */
 async function passRestrictions({ service }: SignInParts, request: PlainRequest, admitted: Admitted): Promise<void> {
   const { caller, sessionId } = admitted
   request.facts.caller = caller

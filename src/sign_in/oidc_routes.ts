@@ -12,13 +12,13 @@ import { returnPath } from './return_path.ts'
 
 const go = (location: string, ...cookies: string[]): PlainAnswer => ({ status: 303, location, cookies })
 
-/** Where browsers go to a provider and come back from it. */
+/** Routes that send browsers to a provider and receive them back. */
 export function oidcRoutes(parts: SignInParts): readonly PlainRoute[] {
   const { service, providers } = parts
   const { publicUrl } = service
   const noteFailure = createFailureNotes(parts, service.clock)
 
-  /** Every failure ends on the sign-in page, which says what to do about it. */
+  /** Every failure leads to the sign-in page, which explains it. */
   async function explaining(
     request: PlainRequest,
     work: (provider: Provider) => Promise<PlainAnswer>,
@@ -49,7 +49,7 @@ export function oidcRoutes(parts: SignInParts): readonly PlainRoute[] {
       path: '/sign_in/oidc/:provider',
       handle: (request) =>
         explaining(request, async (provider) => {
-          // The same for all tabs of a browser, which may each have a sign-in under way.
+          // Shared by all tabs of a browser, each of which may be signing in.
           const held = signInSecretIn(publicUrl, request.raw.headersDistinct.cookie)
           const browser = held && isWellFormedSessionSecret(held) ? held : newSessionSecret()
           const location = await begin(parts, provider, {

@@ -4,12 +4,11 @@ import type { Uuid } from '../kernel/ids.ts'
 import type { Clients } from './clients.ts'
 import type { Provider } from './provider.ts'
 
-/** What signing in may use. */
 export type SignInParts = {
   readonly service: Service
   readonly providers: readonly Provider[]
   readonly clients: Clients
-  /** The account of a provider, as it is named now. */
+  /** Looks up the provider's account each time, because it may be renamed. */
   readonly findAccount: (db: Db, nameOrId: string) => Promise<{ id: Uuid } | undefined>
   readonly warn: (facts: object, message: string) => void
 }

@@ -1,16 +1,16 @@
 import type { Role } from '../identity/caller.ts'
 
-/** A provider as the operator's file has it. It signs people into one account and no other. */
+/** A provider from the operator's file. It signs people into exactly one account. */
 export type Provider = {
-  /** In addresses, in the audit and in metrics. */
+  /** Identifies it in URLs, the audit log and metrics. */
   readonly name: string
-  /** On the button. */
+  /** Label of its button. */
   readonly title: string
-  /** The account, by its name or id. */
+  /** Name or id of the account. */
   readonly account: string
   readonly issuer: string
   readonly clientId: string
-  /** Undefined: a public client, which PKCE alone protects. */
+  /** Undefined: a public client, protected by PKCE alone. */
   readonly clientSecret: string | undefined
   readonly scopes: readonly string[]
   readonly createUsers: boolean
@@ -19,20 +19,20 @@ export type Provider = {
   readonly allowedGroups: readonly string[]
   readonly groupsClaim: string
   readonly rolesClaim: string
-  /** Values of the roles claim for each role; empty: roles are managed in Gatehouse. */
+  /** Values of the roles claim for each role. Empty: Gatehouse manages roles. */
   readonly roles: Readonly<Record<Role, readonly string[]>>
-  /** The role of users without one from a claim. Undefined: they are refused. */
+  /** Role of users without one from a claim. Undefined: they are refused. */
   readonly defaultRole: Role | undefined
   readonly clockToleranceSeconds: number
 }
 
-/** Where http is as good as https: nothing between us can read or change it. */
+/** Hosts for which http is as safe as https, because traffic never leaves the machine. */
 export const isThisMachine = ({ hostname }: Pick<URL, 'hostname'>): boolean =>
   /^(?:127\.\d+\.\d+\.\d+|\[::1\]|localhost)$/.test(hostname)
 
 export const mapsRoles = ({ roles }: Provider): boolean => Object.values(roles).some((values) => values.length > 0)
 
-/** Why a sign-in failed: in the audit, in metrics and in the address of the page that explains it. */
+/** Why a sign-in failed: used in the audit log, metrics and the URL of the page that explains it. */
 export const reasons = [
   'provider_unavailable',
   'refused_by_provider',
@@ -51,7 +51,7 @@ export const reasons = [
 ] as const
 export type Reason = (typeof reasons)[number]
 
-/** A sign-in that failed for a reason that the person may know. `note` is for the audit and the log. */
+/** A failed sign-in whose reason may be shown to the person. `note`: for the audit log and the log only. */
 export class SignInFailure extends Error {
   override readonly name = 'SignInFailure'
   readonly reason: Reason

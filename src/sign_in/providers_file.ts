@@ -29,7 +29,7 @@ type Fields = Record<string, unknown>
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Reads the operator's file of providers, YAML or JSON. It names all faults at once. */
+/** Reads the operator's file of providers, YAML or JSON. Reports all faults at once. */
 export function readProviders(file: string): readonly Provider[] {
   if (file === '') return []
   const faults: string[] = []
@@ -141,7 +141,7 @@ function toleranceOf(value: unknown, fault: Fault): number {
   return 30
 }
 
-/** What the fields must be beside each other. */
+/** Checks that involve several fields. */
 function checkTogether(provider: Provider, fault: Fault): void {
   const { issuer, scopes, allowedDomains, allowedGroups, linkByEmail } = provider
   if (issuer && !isIssuer(issuer))

@@ -13,7 +13,7 @@ import type { SignInParts } from './parts.ts'
 import type { Provider } from './provider.ts'
 import { verifyLogoutToken } from './tokens.ts'
 
-/** How one can sign in, and how sessions end: here, and at the provider. */
+/** Routes for sign-in options, and for ending sessions here and at the provider. */
 export const sessionRoutes = (parts: SignInParts, tokenSignIn: boolean): readonly PlainRoute[] => [
   {
     operation: 'sign_in.options',
@@ -40,7 +40,7 @@ export const sessionRoutes = (parts: SignInParts, tokenSignIn: boolean): readonl
   },
 ]
 
-/** Ends the session here, and says where the browser ends the provider's. */
+/** Ends the session here, and returns the URL that ends the provider's session. */
 async function signOut(parts: SignInParts, { raw, source, operationId, sourceIp, facts }: PlainRequest) {
   const { service, providers } = parts
   const { db, publicUrl } = service
@@ -66,7 +66,7 @@ async function signOut(parts: SignInParts, { raw, source, operationId, sourceIp,
   return { ...ended, body: { url: url ?? null } }
 }
 
-/** Where RP-initiated logout begins, if the provider offers it. That it does not answer must not keep anybody signed in. */
+/** URL of RP-initiated logout, if the provider offers it. An unreachable provider must not prevent signing out here. */
 async function endSessionUrl(
   { clients, service, warn }: SignInParts,
   provider: Provider,
@@ -85,7 +85,7 @@ async function endSessionUrl(
   }
 }
 
-/** OpenID Connect Back-Channel Logout: the provider says that its session has ended, and ours ends with it. */
+/** OpenID Connect Back-Channel Logout: the provider reports the end of its session, which ends ours. */
 async function endAtProvider(parts: SignInParts, request: PlainRequest): Promise<PlainAnswer> {
   const { service, providers, clients, warn } = parts
   const provider = providers.find(({ name }) => name === request.params.provider)
@@ -97,7 +97,7 @@ async function endAtProvider(parts: SignInParts, request: PlainRequest): Promise
     const { subject, sid, issuer, issuedAt } = await verifyLogoutToken(provider, discovered, token)
     const accountId = await accountOf(parts, provider)
     await transaction(service.db, async (tx) => {
-      // Only what is older than the token: repeated later, it ends nothing new.
+      // Only sessions older than the token, so that a replay cannot end newer ones.
       const ended = await deleteProviderSessions(tx, { accountId }, { issuer, subject, sid, before: issuedAt + 1 })
       const origin = { accountId, operation: 'sign_in.ended_by_provider', operationId, ...(sourceIp && { sourceIp }) }
       for (const { id, owner_id, provider: name } of ended) {

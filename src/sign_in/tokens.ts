@@ -2,12 +2,12 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { type Discovered, loadJose } from './clients.ts'
 import type { Provider } from './provider.ts'
 
-// Only with a public key: with a shared secret, a thief of our client secret could sign in anybody.
+// Public-key algorithms only: with a shared secret, anyone who steals our client secret could sign in anybody.
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
 
 /**
- * Verifies a token's signature with the provider's published keys, its issuer, audience and times. The code flow would
- * let us trust an ID token for having come over TLS; the signature holds even with proxies between us and the provider.
+ * Verifies signature, issuer, audience and times of a token. In the code flow, TLS alone would suffice for the ID
+ * token, but the signature also protects against proxies between us and the provider.
  */
 export async function verify(
   provider: Provider,
@@ -29,7 +29,7 @@ export async function verify(
     return (await check()).payload
   } catch (error) {
     if (!mayReload || !(error instanceof errors.JWKSNoMatchingKey)) throw error
-    // The provider may have changed its keys a moment ago.
+    // The provider may have just rotated its keys.
     await keys.reload()
     return (await check()).payload
   }
@@ -37,12 +37,12 @@ export async function verify(
 
 const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout'
 
-/** As OpenID Connect Back-Channel Logout 1.0 has it, section 2.6. */
+/** OpenID Connect Back-Channel Logout 1.0, section 2.6. */
 export async function verifyLogoutToken(provider: Provider, discovered: Discovered, token: string) {
   const claims = await verify(provider, discovered, token, {
     maxTokenAge: '5 min',
     requiredClaims: ['iat', 'jti', 'events'],
-    // Anybody can send one: it must not make us fetch keys as often as they like.
+    // Anybody can send one, which must not make us fetch keys at will.
     mayReload: false,
   })
   const events = claims.events as Record<string, unknown> | undefined
