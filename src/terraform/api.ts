@@ -1,4 +1,4 @@
-// Calls of the service, with what the provider's configuration says about all of them.
+// API calls with the settings of the provider block.
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { appliedOf } from '../../clients/typescript/src/applied.ts'
@@ -10,9 +10,9 @@ import type { Action } from './catalog.ts'
 import type { Json, State } from './values.ts'
 
 const maxRows = 10_000
-/** Limits usually count by the minute, so several windows pass. */
+/** Rate limits usually count per minute, so this spans several windows. */
 const patienceMs = 5 * 60 * 1000
-/** Even if a proxy asks for more. */
+/** Upper bound, even if a proxy asks for more. */
 const maxPauseMs = 10_000
 const isForLater = ['ERR_RATE_LIMITED', 'ERR_TOO_MANY_OPERATIONS']
 
@@ -20,7 +20,7 @@ export type Options = { readonly wait: boolean; readonly allowSelfLockout: boole
 export type Response = { readonly body: Json; readonly warnings: readonly Failure[] }
 export type Api = ReturnType<typeof apiOf>
 
-/** `stopping` ends the waiting for a limit, but no request: its outcome would be unknown. */
+/** `stopping` ends waiting for a rate limit, but never a request, whose outcome would be unknown. */
 export function apiOf(connection: Connection, options: Options, stopping: AbortSignal) {
   async function patientCall(request: Call): Promise<Answer> {
     const deadline = Date.now() + patienceMs
@@ -30,7 +30,7 @@ export function apiOf(connection: Connection, options: Options, stopping: AbortS
       } catch (error) {
         const isWorthWaiting = error instanceof Refused && isForLater.includes(error.code) && Date.now() < deadline
         if (!isWorthWaiting || stopping.aborted) throw error
-        // Not all at the same moment: they would meet the limit again.
+        // Jitter: requests that retry together would reach the limit again.
         const pauseMs = Math.min(error.retryAfterMs ?? 0, maxPauseMs) + Math.random() * 1_000
         await setTimeout(pauseMs, undefined, { signal: stopping }).catch(() => {})
       }
@@ -55,7 +55,7 @@ export function apiOf(connection: Connection, options: Options, stopping: AbortS
     return { body: jsonOf(answer), warnings: notAppliedYet(answer) } satisfies Response
   }
 
-  /** All pages. There is no end to some lists, so there is one here. */
+  /** Reads all pages, up to a limit, because some lists are endless. */
   async function list(action: Action, key: State, listField: string, filters: Json): Promise<Json> {
     const rows: unknown[] = []
     let query: Json = { ...filters, ...(action.parameters.has('limit') && { limit: 100 }) }
@@ -84,7 +84,7 @@ function jsonOf({ text }: Answer): Json {
   throw new Failure('unreachable', 'The service answered with JSON that is not an object.')
 }
 
-/** A warning, not an error: for an error at creation, Terraform would replace the resource. */
+/** A warning, because Terraform would replace the resource after an error at creation. */
 function notAppliedYet({ headers }: Answer): Failure[] {
   const applied = headers.has('service-applied') ? appliedOf(headers) : undefined
   return applied ? [appliedFault(applied, 1) ?? []].flat() : []

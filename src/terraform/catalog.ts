@@ -1,4 +1,4 @@
-// Which resources and data sources there are: those that openapi.json has operations for.
+// Derives resources and data sources from the operations in openapi.json.
 import { componentOf, type DocumentOperation, deref, type Parameter, paths, type Schema } from '../cli/document.ts'
 import { argumentField, type Field, inputFields, outputFields, type Shape, versionOf } from './fields.ts'
 
@@ -7,13 +7,13 @@ export type Resource = {
   readonly typeName: string
   readonly description: string
   readonly fields: readonly Field[]
-  /** Parameters of the path, with `id` as the last. */
+  /** Path parameters, ending with `id`. */
   readonly key: readonly string[]
   readonly create: Action & { readonly fields: ReadonlySet<string> }
   readonly read: Action
   readonly update?: Action & {
     readonly fields: ReadonlySet<string>
-    /** What has to be sent together. */
+    /** Fields that must be sent together. */
     readonly together: Readonly<Record<string, readonly string[]>>
   }
   readonly delete: Action
@@ -47,10 +47,10 @@ const without = ({ properties = {}, required = [] }: Shape, names: readonly stri
   required,
 })
 
-/** Work in progress, which Terraform's own plan takes the place of. */
+/** Drafts of changes, for which Terraform has its own plans. */
 const notDeclared = new Set(['change_sets'])
 
-/** What can be created, read and deleted by its id. A module of an edge is a field of it, and not a resource. */
+/** Everything that can be created, read and deleted by id. Modules of edges are fields, not resources. */
 export function resources(): Resource[] {
   return Object.entries(paths()).flatMap(([path, { post, get: list }]) => {
     const [group = '', verb] = post?.operationId.split('.') ?? []
@@ -103,12 +103,12 @@ function resourceFields(
   ]
 }
 
-/** They choose a page of a list. The provider reads all pages. */
+/** They select a page of a list, but the provider reads all pages. */
 const pageParameters = ['limit', 'before_id', 'before']
-/** It is about a browser, which Terraform is not. */
+/** Sessions belong to browsers. */
 const notForTerraform = ['dashboard_session']
 
-/** Everything that can be read: `x.get` under its singular name, `x.list` under its plural. */
+/** All readable resources: `x.get` under the singular name, `x.list` under the plural. */
 export function dataSources(): DataSource[] {
   return Object.entries(paths()).flatMap(([path, { get }]) => {
     const [group = '', verb = '', ...more] = get?.operationId.split('.') ?? []

@@ -1,5 +1,5 @@
-// The certificate with which the provider answers Terraform, for this process only. Terraform gets it in the first line
-// that we print, and trusts nothing else.
+// The provider's TLS certificate, for this process only. Terraform reads it from the first line of output and trusts
+// nothing else.
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { der, tags } from '../kernel/crypto/der.ts'
 

@@ -1,4 +1,4 @@
-// What the service is asked for, so that a resource becomes what was planned.
+// API calls that bring a resource to its planned state.
 import { isDeepStrictEqual } from 'node:util'
 import { Refused } from '../cli/call.ts'
 import { Failure } from '../cli/exits.ts'
@@ -12,10 +12,10 @@ export type Outcome = { readonly state: State | null; readonly diagnostics: read
 
 export const attributesOf = ({ fields }: Pick<Resource, 'fields'>): string[] => fields.map(({ name }) => name)
 
-/** Not every 404: an older service, or a wrong URL, does not know the path, and nothing was deleted. */
+/** Not every 404: for an unknown path, because of an older service or a wrong URL, nothing was deleted. */
 const isGone = (error: unknown): boolean => error instanceof Refused && error.code === 'ERR_NOT_FOUND'
 
-/** Null when there is none. */
+/** Null if the resource does not exist. */
 export async function readResource(api: Api, { read, fields }: Resource, state: State): Promise<State | null> {
   try {
     return toState(fields, (await api.send(read, state)).body, state)
@@ -35,7 +35,7 @@ export async function createResource(api: Api, resource: Resource, planned: Stat
   try {
     state = toState(fields, body, planned)
   } catch (error) {
-    // It was created: without its id, Terraform would lose it.
+    // The resource was created: without its id, Terraform would lose track of it.
     return { state: { ...knownState(planned), id: String(body.id) }, diagnostics: diagnosticsOf(error) }
   }
   const lost = fields.filter(({ name, isShownOnce }) => isShownOnce && state[name] === null).map(lostSecret)
@@ -74,7 +74,7 @@ export async function updateResource(
   return { state: toState(fields, answer, planned), diagnostics: warnings.map(warningOf) }
 }
 
-/** A write-only value is in the configuration alone. */
+/** Write-only values occur only in the configuration. */
 const sentValue = (name: string, planned: State, config: State): Value => planned[name] ?? known(config[name] ?? null)
 
 export async function deleteResource(api: Api, resource: Resource, prior: State): Promise<Outcome> {

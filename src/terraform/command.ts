@@ -1,4 +1,4 @@
-// `gatehouse terraform-provider`: what Terraform starts, and what makes Terraform find it.
+// `gatehouse terraform-provider`: the process that Terraform starts, and its installation for Terraform.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -7,13 +7,13 @@ import { log } from '../cli/output/terminal.ts'
 import type { ClientConfig } from '../cli/profiles.ts'
 
 /**
- * Under a name that no one can register, so that a machine on which it is not installed does not download a provider of
- * the same name from a stranger.
+ * A host name that nobody can register, so that a machine without this provider cannot download one of the same name
+ * from a stranger.
  */
 const source = 'gatehouse.internal/gatehouse/gatehouse'
-/** The same on every machine, because Terraform's lock file has its checksum. */
+/** Identical on every machine, because Terraform's lock file contains its checksum. */
 const script = '#!/bin/sh\nexec gatehouse terraform-provider\n'
-/** Not a secret: it shows that Terraform is the parent, and not a person at a prompt. */
+/** Not a secret: it shows that Terraform started the process, not a person at a prompt. */
 const cookie = 'd602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2'
 
 export async function terraformProvider(

@@ -34,7 +34,7 @@ export const providerSchema = {
   },
 }
 
-/** Undefined while a value is only known after apply. */
+/** Undefined while a value is known only after apply. */
 export async function configure(
   readConfig: () => ClientConfig,
   given: State,
@@ -71,12 +71,12 @@ function connectionOf(config: ClientConfig, { url, api_key, profile }: State): C
   }
 }
 
-/** Once: otherwise every resource would fail with the same message. */
+/** Checks the key once; otherwise every resource would fail with the same message. */
 async function checkKey(api: Api): Promise<void> {
   try {
     await api.send({ method: 'GET', path: '/caller', parameters: new Set() }, {})
   } catch (error) {
-    // Its scopes need not have this operation.
+    // The key's scopes need not include this operation.
     if (!(error instanceof Refused) || error.status !== 403 || error.code !== 'ERR_SCOPE') throw error
   }
 }

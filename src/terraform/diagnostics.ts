@@ -1,4 +1,5 @@
-// Failures as Terraform shows them: a sentence, more below it, and the attribute at fault with its file and line.
+// Formats failures for Terraform: a sentence, details, and the attribute at fault, which Terraform locates by file and
+// line.
 import type { FieldError } from '../../clients/typescript/src/errors.ts'
 import { Refused } from '../cli/call.ts'
 import { Failure } from '../cli/exits.ts'
@@ -29,7 +30,7 @@ export const failureAt = (place: readonly (string | number)[], fault: string): D
   },
 })
 
-/** Where Terraform has another way than a request. */
+/** Hints for errors that Terraform users fix differently. */
 const ownHints: Readonly<Partial<Record<ErrorCode, string>>> = {
   ERR_SELF_LOCKOUT:
     'Allow the address of this machine first, or set allow_self_lockout = true in the provider block for one apply.',
@@ -58,7 +59,7 @@ function refusal({ code, body, status }: Refused, attributes: readonly string[])
   }))
 }
 
-/** `attributes` are those that a path may begin with. */
+/** `attributes`: the valid first elements of a path. */
 export function diagnosticsOf(failure: unknown, attributes: readonly string[] = []): Diagnostic[] {
   if (failure instanceof Refused) return refusal(failure, attributes)
   if (failure instanceof Failure) return [plainDiagnostic(error, failure)]
@@ -69,7 +70,7 @@ export function diagnosticsOf(failure: unknown, attributes: readonly string[] = 
 
 export const warningOf = (failure: Failure): Diagnostic => plainDiagnostic(warning, failure)
 
-/** Hints that name a flag of the command line are of no use here. */
+/** Omits hints about command-line flags. */
 const plainDiagnostic = (severity: number, { message, hints }: Failure): Diagnostic => ({
   severity,
   summary: message,

@@ -1,9 +1,9 @@
-// Fields of the API as attributes of Terraform, from the schemas of openapi.json.
+// Maps fields of the API to Terraform attributes, based on the schemas in openapi.json.
 import { deref, type Schema, typesOf } from '../cli/document.ts'
 
 export type FieldType =
   | { readonly kind: 'string' | 'bool' | 'number' }
-  /** What Terraform has no type for, as a text of JSON. */
+  /** JSON text, for shapes that Terraform cannot type. */
   | { readonly kind: 'json' }
   | { readonly kind: 'list' | 'map'; readonly element: FieldType }
   | { readonly kind: 'object'; readonly fields: readonly Field[] }
@@ -12,27 +12,27 @@ export type Field = {
   readonly name: string
   readonly type: FieldType
   readonly description: string
-  /** The schema in the request, if it takes the field: it says how texts are compared. */
+  /** The request schema, if requests accept the field; it defines how values are compared. */
   readonly schema: Schema
-  /** Whether a configuration can set it. Otherwise the service does. */
+  /** Whether a configuration can set it; otherwise the service does. */
   readonly isInput: boolean
   readonly isRequired: boolean
-  /** A new resource is needed to change it. */
+  /** Changing it requires a new resource. */
   readonly isFixed: boolean
-  /** `""` and null mean that it is not set. */
+  /** `""` and null both mean unset. */
   readonly isNullable: boolean
-  /** What the service makes of an omitted field, unless it chooses the value. */
+  /** The service's default for an omitted field, unless it chooses the value. */
   readonly default?: unknown
-  /** The field that makes the service choose this one. */
+  /** If this field is set, the service chooses the value. */
   readonly setBy?: string
   readonly isWriteOnly: boolean
   readonly isShownOnce: boolean
-  /** No body has it, sent or answered. */
+  /** Neither requests nor responses contain it. */
   readonly isLocal: boolean
-  /** The field of the response, which has references in place of ids: `ip_policies` for `ip_policy_ids`. */
+  /** Name in responses, which contain references instead of ids: `ip_policies` for `ip_policy_ids`. */
   readonly shown: string
   readonly form: 'same' | 'reference' | 'references'
-  /** Omitted from responses when it is not set. Otherwise a response without it is of an older service. */
+  /** Responses omit it if unset. A response without any other field is from an older service. */
   readonly isOmitted: boolean
 }
 
@@ -48,7 +48,7 @@ const plain = {
   isOmitted: true,
 } as const
 
-/** A schema without the alternative null, and without its reference. */
+/** Resolves references and removes the null alternative. */
 function bare(schema: Schema): Schema {
   const whole = deref<Schema>(schema)
   const others = (whole.anyOf ?? []).filter(({ type }) => type !== 'null')
@@ -57,7 +57,7 @@ function bare(schema: Schema): Schema {
 
 export const isNullable = (schema: Schema): boolean => typesOf(deref<Schema>(schema)).includes('null')
 
-/** `toFields` makes the fields of an object. */
+/** `toFields` converts the fields of an object. */
 function typeOf(schema: Schema, toFields: (schema: Schema) => Field[]): FieldType {
   const shape = bare(schema)
   const kinds = typesOf(shape).filter((kind) => kind !== 'null')
@@ -90,8 +90,8 @@ const describe = (name: string, schema: Schema): Pick<Field, 'name' | 'shown' | 
 export type Shape = { readonly properties?: Record<string, Schema>; readonly required?: readonly string[] }
 
 /**
- * The fields of a response. `isLasting`: those that a resource keeps. Others read it once more, and see what changes by
- * itself, but no secret that is shown once.
+ * Fields of a response. `isLasting`: of a resource, which stores them. Data sources also include volatile fields, but
+ * no secrets that are shown once.
  */
 export function outputFields(
   { properties = {}, required = [] }: Shape,
@@ -105,7 +105,7 @@ export function outputFields(
   })
 }
 
-/** The fields of a request, as the response shows them. */
+/** Fields of a request, as responses show them. */
 export function inputFields(request: Shape, response: Shape): Field[] {
   return Object.entries(request.properties ?? {}).map(([name, schema]) => {
     const { 'x-default': byDefault, 'x-setBy': setBy, writeOnly = false } = { ...bare(schema), ...deref(schema) }
@@ -127,7 +127,7 @@ export function inputFields(request: Shape, response: Shape): Field[] {
   })
 }
 
-/** The shape of the objects in a list, or of the object itself. */
+/** Shape of a list's objects, or of the object itself. */
 const innerShape = (schema: Schema): Shape => (schema.items ? bare(schema.items) : schema)
 
 function placeIn({ properties = {} }: Shape, name: string): Pick<Field, 'shown' | 'form'> {
@@ -139,7 +139,7 @@ function placeIn({ properties = {} }: Shape, name: string): Pick<Field, 'shown' 
   throw new Error(`openapi.json: no response shows ${name}, and it is not marked writeOnly`)
 }
 
-/** An argument that is part of a path, or of a query. */
+/** A path or query parameter as an argument. */
 export const argumentField = (name: string, schema: Schema, isRequired: boolean): Field => ({
   ...plain,
   ...describe(name, schema),
@@ -151,7 +151,7 @@ export const argumentField = (name: string, schema: Schema, isRequired: boolean)
   isLocal: true,
 })
 
-/** Terraform keeps no write-only value, so it cannot see that one has changed. A number beside it says so. */
+/** Terraform does not store write-only values, so a version number beside each indicates a change. */
 export const versionOf = ({ name }: Field): Field => ({
   ...plain,
   name: `${name}_version`,

@@ -1,6 +1,6 @@
-// MessagePack, as much of it as Terraform's values need. A package would bring streams, classes and time stamps.
+// The part of MessagePack that Terraform's values need. A package would add streams, classes and timestamps.
 
-/** A value that is only known after apply. Terraform sends and takes it as an extension. */
+/** A value known only after apply, encoded as an extension. */
 export const unknownValue: unique symbol = Symbol('known after apply')
 export type Value =
   | null
@@ -30,7 +30,7 @@ function parts(value: Value): Buffer[] {
   return [head(0xdf, entries.length), ...entries.flatMap(([name, each]) => [...parts(name), ...parts(each)])]
 }
 
-/** Always with four bytes of length: shorter forms would save little. */
+/** Always uses four length bytes; shorter forms would save little. */
 function head(code: number, length: number): Buffer {
   const bytes = Buffer.alloc(5, code)
   bytes.writeUInt32BE(length, 1)
@@ -61,7 +61,7 @@ export function decode(bytes: Buffer): Value {
   }
   const list = (length: number): Value[] => Array.from({ length }, value)
   const map = (length: number): Value => Object.fromEntries(Array.from({ length }, () => [String(value()), value()]))
-  /** Some codes add a refinement, such as 'not null'. All of them mean that the value is not known. */
+  /** Some extension codes add a refinement, such as 'not null'. All mean that the value is unknown. */
   const extension = (length: number): Value => {
     take(length + 1)
     return unknownValue

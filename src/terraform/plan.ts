@@ -1,4 +1,4 @@
-// What a change will do, as far as it is known before: a pure function of configuration and state.
+// Computes a plan: a pure function of configuration and state.
 import { isDeepStrictEqual } from 'node:util'
 import type { Field } from './fields.ts'
 import { isObject, unknownValue, type Value } from './message_pack.ts'
@@ -6,14 +6,14 @@ import { meansSame, type State } from './values.ts'
 
 export type Plan = { readonly planned: State; readonly replacing: readonly string[] }
 
-/** They say something to people, and nothing else follows from them. */
+/** Purely informational; no other field depends on them. */
 const annotations = ['description', 'metadata']
-/** They stay what they are as long as the resource does. */
+/** Constant for the lifetime of a resource. */
 const lasting = ['id', 'uri', 'created_at']
 
 export const isAnnotation = ({ name }: Field): boolean => annotations.includes(name)
 
-/** `prior` is undefined for a resource that does not exist yet. */
+/** `prior`: undefined if the resource does not exist yet. */
 export function plan(fields: readonly Field[], config: State, prior: State | undefined): Plan {
   const inputs = fields.filter(({ isInput }) => isInput)
   const planned: Record<string, Value> = { ...plannedObject(inputs, config, prior) }
@@ -26,7 +26,7 @@ export function plan(fields: readonly Field[], config: State, prior: State | und
   return { planned, replacing: prior ? changed.filter(({ isFixed }) => isFixed).map(({ name }) => name) : [] }
 }
 
-/** In two steps, because the value of some fields depends on whether the others change. */
+/** Two steps, because some fields depend on whether others change. */
 function plannedObject(fields: readonly Field[], config: State, prior: State | undefined): State {
   const isOpen = (field: Field): boolean => !isSet(field, config) && field.isNullable && 'default' in field
   const clear = fields
@@ -36,7 +36,7 @@ function plannedObject(fields: readonly Field[], config: State, prior: State | u
   return Object.fromEntries([
     ...clear,
     ...fields.filter(isOpen).map((field): [string, Value] => {
-      // Null or its default, depending on the other fields: only the service knows which.
+      // Null or the default, depending on other fields: only the service knows.
       const old = prior?.[field.name]
       const isOwnChoice = old === null || isDeepStrictEqual(old, field.default)
       return [field.name, prior && isSame && isOwnChoice ? (old ?? null) : unknownValue]
@@ -62,7 +62,7 @@ function omittedValue(field: Field, config: State, old: Value | undefined): Valu
   return old === undefined ? unknownValue : old
 }
 
-/** The default of an object may leave out fields that have their own. */
+/** The default of an object may omit fields that have defaults of their own. */
 const withDefaults = ({ type }: Field, value: Value): Value =>
   type.kind === 'object' && isObject(value) ? plannedObject(type.fields, value, undefined) : value
 
@@ -78,6 +78,6 @@ function configuredValue(field: Field, wanted: Value, old: Value): Value {
       return isObject(each) ? plannedObject(fields, each, isObject(before) ? before : undefined) : each
     })
   }
-  // Terraform lets us plan the old value for one that means the same, and then nothing changes.
+  // Terraform permits planning the old value for an equivalent one, which avoids a change.
   return old !== null && meansSame(schema, wanted, old) ? old : wanted
 }

@@ -1,5 +1,5 @@
-// How Terraform starts a provider and calls it: HashiCorp's go-plugin, with gRPC and certificates that both sides make for
-// this one run.
+// Implements HashiCorp's go-plugin: Terraform starts the provider and calls it over gRPC, with certificates made for
+// this run.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { ownCertificate } from './certificate.ts'
 
 const [goPluginVersion, protocolVersion] = [1, 6]
 
-/** Policies of 100,000 rules are larger than gRPC's own limit. */
+/** Policies of 100,000 rules exceed gRPC's default limit. */
 const withoutSizeLimit = { 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 }
 
 export const services = (): { provider: ServiceDefinition; controller: ServiceDefinition } => {
@@ -33,12 +33,12 @@ const toImplementation = (handlers: Readonly<Record<string, Handler>>): UntypedS
     ]),
   )
 
-/** Serves until Terraform ends it. Only a client with Terraform's certificate may call. */
+/** Serves until Terraform ends it. Accepts only clients with Terraform's certificate. */
 export async function servePlugin(
   clientCertificate: string,
   handlers: Readonly<Record<string, Handler>>,
 ): Promise<number> {
-  // Ctrl-C reaches every process of the terminal. Terraform decides what to do about it, and calls StopProvider.
+  // Ctrl-C signals every process of the terminal. Terraform decides how to react and calls StopProvider.
   process.on('SIGINT', () => {})
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
@@ -65,11 +65,11 @@ export async function servePlugin(
   const encoded = certificate.toString('base64').replaceAll('=', '')
   process.stdout.write(`${goPluginVersion}|${protocolVersion}|unix|${address}|grpc|${encoded}\n`)
   endWithParent()
-  // Open connections must not keep the process: Terraform would wait for it.
+  // Exits explicitly: open connections would keep the process alive while Terraform waits for it.
   process.exit(await ended.promise)
 }
 
-/** A Terraform that was killed calls no Shutdown, and would leave its providers behind. */
+/** A killed Terraform never calls Shutdown, so the provider exits when its parent is gone. */
 function endWithParent(): void {
   const parent = process.ppid
   setInterval(() => {

@@ -132,7 +132,7 @@ function apply(
     : createResource(api, resource, planned, wanted)
 }
 
-/** Terraform reads the rest. */
+/** Sets only the key; Terraform reads the rest. */
 function importedState({ typeName, fields, key }: Resource, id: string): State {
   const parts = id.split('/')
   if (parts.length !== key.length || parts.includes(''))

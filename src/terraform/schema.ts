@@ -1,7 +1,7 @@
-// Fields as the messages of the protocol describe them.
+// Converts fields to the schema messages of the protocol.
 import type { Field, FieldType } from './fields.ts'
 
-/** The JSON of a type that has no objects with attributes of their own. */
+/** JSON form of a type without nested attributes. */
 const simpleType = (type: FieldType): unknown => {
   if (type.kind === 'list' || type.kind === 'map') return [type.kind, simpleType(type.element)]
   return type.kind === 'json' ? 'string' : type.kind
@@ -15,7 +15,7 @@ function nestedType(type: FieldType): { nesting: number; attributes: object[] } 
   return element.kind === 'object' ? { nesting, attributes: element.fields.map(toAttribute) } : undefined
 }
 
-/** Whether the plan may have a value where the configuration has none. */
+/** Whether the plan may contain a value that the configuration omits. */
 const isComputed = ({ isInput, isRequired, isNullable, isLocal, setBy, ...field }: Field): boolean =>
   !isInput || (!isRequired && !isLocal && ('default' in field || !isNullable || setBy !== undefined))
 

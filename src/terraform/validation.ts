@@ -1,11 +1,11 @@
-// What is wrong with a configuration, before anything is planned.
+// Validates a configuration before planning.
 import { valueFaults } from '../cli/values/faults.ts'
 import { attribute, type Diagnostic, failureAt } from './diagnostics.ts'
 import type { Field } from './fields.ts'
 import { isObject, unknownValue, type Value } from './message_pack.ts'
 import type { State } from './values.ts'
 
-/** Nothing can be said yet about a value that is only known after apply. */
+/** Skips values known only after apply. */
 function knownPart(value: Value): unknown {
   if (value === unknownValue) return undefined
   if (Array.isArray(value)) return value.map(knownPart)
@@ -14,14 +14,14 @@ function knownPart(value: Value): unknown {
     : value
 }
 
-/** What the service would refuse. It has more rules, of which the document does not tell. */
+/** Faults that the schemas can detect. The service checks further rules. */
 export const configFaults = (fields: readonly Field[], config: State): Diagnostic[] =>
   fields
     .filter(({ isInput }) => isInput)
     .flatMap(({ name, schema }) => valueFaults([name], schema, knownPart(config[name] ?? null)))
     .map(({ place, fault }) => failureAt(place, fault))
 
-/** A Terraform that does not know of write-only attributes would store them. */
+/** Terraform versions without support for write-only attributes would store them. */
 export const writeOnlyFaults = (fields: readonly Field[], config: State): Diagnostic[] =>
   fields
     .filter(({ name, isWriteOnly }) => isWriteOnly && (config[name] ?? null) !== null)

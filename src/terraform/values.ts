@@ -13,7 +13,7 @@ export type Json = { readonly [name: string]: unknown }
 const pemBlocks = (text: string): string =>
   [...text.matchAll(/-----BEGIN [A-Z ]+-----[^-]+/g)].map(([block]) => block.replaceAll(/\s/g, '')).join('\n')
 
-/** Whether two values mean the same to the service: a spelling that it changes is no difference. */
+/** Whether two values mean the same to the service, which may change their spelling. */
 export function meansSame(schema: Schema, one: Value, other: Value): boolean {
   if (typeof one === 'string' && typeof other === 'string')
     return schema['x-pem']
@@ -26,7 +26,7 @@ export function meansSame(schema: Schema, one: Value, other: Value): boolean {
   return isDeepStrictEqual(one, other)
 }
 
-/** The text that is in a configuration or a state stays as long as the service means the same by it. */
+/** Keeps the text of the configuration or state as long as it means the same to the service. */
 function keepSpelling(field: Field, before: Value, now: Value): Value {
   const isUnset = field.isNullable && before === '' && now === null
   return isUnset || meansSame(field.schema, before, now) ? before : now
@@ -66,7 +66,7 @@ function answeredValue({ shown, form }: Field, answer: Json): unknown {
   return Array.isArray(value) ? value.map(idOf) : value
 }
 
-/** With null for what was only to be known after apply. */
+/** Replaces values known only after apply with null. */
 export function known(value: Value): Value {
   if (value === unknownValue) return null
   if (Array.isArray(value)) return value.map(known)
@@ -76,8 +76,8 @@ export const knownState = (state: State): State =>
   Object.fromEntries(Object.entries(state).map(([name, each]) => [name, known(each)]))
 
 /**
- * The state after an answer of the service. `before` is what was planned, or the state until now. Fields that this
- * version does not know are ignored. Those that an older service lacks stay as they are.
+ * The state after a response. `before`: the planned state, or the current one. Ignores fields that this version does
+ * not know, and keeps those that an older service lacks.
  */
 export const toState = (fields: readonly Field[], answer: Json, before: State): State =>
   Object.fromEntries(
@@ -92,7 +92,7 @@ export const toState = (fields: readonly Field[], answer: Json, before: State): 
     }),
   )
 
-/** A stored state as the fields are now: a version before may have had more or fewer. */
+/** Adapts a stored state to the current fields: another version may have had more or fewer. */
 export const upgraded = (fields: readonly Field[], stored: Json): State =>
   Object.fromEntries(fields.map(({ name, type }) => [name, upgradedValue(type, stored[name])]))
 
@@ -103,7 +103,7 @@ function upgradedValue(type: FieldType, stored: unknown): Value {
   return stored as Value
 }
 
-/** What a request sends: without what is not set or not known. */
+/** The value for a request, without unset and unknown parts. */
 export function toSent(value: Value): unknown {
   if (Array.isArray(value)) return value.map(toSent)
   if (!isObject(value)) return value
