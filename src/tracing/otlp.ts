@@ -11,19 +11,19 @@ import type { RequestSpan } from '../http/request_span.ts'
 
 type Options = {
   readonly url: string
-  /** Share of the calls that do not say whether they are traced, from 0 to 1. */
+  /** Sampling rate, from 0 to 1, of calls without a sampling decision of their own. */
   readonly sample: number
   readonly version: string
   readonly warn: (message: string) => void
 }
 
-/** A collector that is away must not fill the log. */
+/** Limits warnings, so that an unreachable collector does not fill the log. */
 const warnEveryMs = 60_000
 const exportTimeoutMs = 5_000
 
 /**
- * Sends a span for each call of the API to an OpenTelemetry collector. Loaded only when that is configured: the packages
- * behind it cost a process memory and a longer start. Spans that a collector does not take in time are dropped.
+ * Sends a span for each API call to an OpenTelemetry collector. Imported only if configured, because its packages cost
+ * memory and start time. Drops spans that the collector does not accept in time.
  */
 export function createTracing({ url, sample, version, warn }: Options) {
   warnOfFailures(warn)
@@ -49,12 +49,12 @@ export function createTracing({ url, sample, version, warn }: Options) {
       if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR })
       span.end(endedAt)
     },
-    /** What was not sent yet is, for as long as the collector takes it. */
+    /** Sends pending spans, if the collector accepts them in time. */
     stop: (): Promise<void> => provider.shutdown().catch((error: Error) => warn(error.message)),
   }
 }
 
-/** W3C Trace Context. What is not valid begins a trace of its own, as if nothing had been sent. */
+/** W3C Trace Context. An invalid header starts a new trace, as if there were none. */
 const pattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/
 function contextOf(traceparent = '') {
   const [all = '', version, traceId, spanId, flags = '0'] = pattern.exec(traceparent) ?? []
