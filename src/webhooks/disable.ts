@@ -6,7 +6,7 @@ import { findDestination, updateDestination } from '../resources/webhook_destina
 import { stableDestinationFields, toDestination } from '../resources/webhook_destinations/view.ts'
 import type { Lease } from './queue.ts'
 
-/** As a change like any other: with an audit event, which other destinations of the account are sent. */
+/** Writes an audit event, as any change does, which the account's other destinations receive. */
 export const disable = (
   db: DbPool,
   { accountId, destinationId }: Lease,

@@ -4,16 +4,16 @@ import { createInterface } from 'node:readline'
 import { connect as connectTls } from 'node:tls'
 import type { Outcome } from './sender.ts'
 
-/** The operator's mail server. `isTls`: from the first byte; otherwise by STARTTLS. */
+/** The operator's mail server. `isTls`: TLS from the first byte; otherwise STARTTLS. */
 export type MailServer = { host: string; port: number; isTls: boolean; user: string; password: string; from: string }
 export type Mail = { id: string; to: string; subject: string; text: string; at: number }
 export type SendMail = (mail: Mail, signal: AbortSignal) => Promise<Outcome>
 
 const timeoutMs = 30_000
-/** A server that says more than this in one reply is none. */
+/** A reply with more lines is not from a mail server. */
 const maxReplyLines = 100
 
-/** The reply of a server, which may be of several lines. */
+/** A reply, possibly with several lines. */
 type Reply = { code: number; lines: string[] }
 class Refused extends Error {
   override readonly name = 'Refused'
@@ -31,14 +31,14 @@ export function mailUrlFault(url: string, { recipients, hasServer }: MailPolicy)
   return isAllowed ? undefined : 'must have an address in a domain to which the operator lets accounts send'
 }
 
-/** Addresses are sent as they are, so nothing in one may end a line or a bracket. */
+/** Addresses are sent unescaped, so this excludes characters that would end a line or a bracket. */
 export const isMailAddress = (text: string): boolean =>
   text.length <= 254 &&
   /^[A-Za-z0-9._%+'-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}$/.test(text)
 
-/** Subject and text are in base64: nothing in them can end the message, add a header or exceed a line. */
+/** Subject and text are base64, so they cannot end the message, add a header or exceed a line. */
 export function messageText({ id, to, subject, text, at }: Mail, from: string): string {
-  // An encoded word has at most 75 characters, and ends between two of the text.
+  // An encoded word has at most 75 characters and never splits a character of the text.
   const words: string[] = []
   for (const character of subject.slice(0, 200)) {
     const longer = (words.at(-1) ?? '') + character
@@ -62,7 +62,7 @@ export function messageText({ id, to, subject, text, at }: Mail, from: string): 
   ].join('\r\n')
 }
 
-/** One connection for each message: alerts are few. */
+/** One connection per message, because alerts are rare. */
 export const createMailer =
   (server: MailServer): SendMail =>
   async (mail, signal) => {
@@ -86,7 +86,7 @@ export const createMailer =
     }
   }
 
-/** What a tenant learns of the operator's server: its answer, and not where it is. */
+/** Shows a tenant the server's reply, but not its address. */
 function reasonOf(error: unknown): string {
   if (error instanceof Refused) return error.message
   const { code } = error as NodeJS.ErrnoException
@@ -118,7 +118,7 @@ async function deliver(server: MailServer, mail: Mail, onSocket: (socket: Socket
   await talk.say(`RCPT TO:<${mail.to}>`, 250, 251)
   await talk.say('DATA', 354)
   await talk.say(`${messageText(mail, from)}\r\n.`, 250)
-  // The message is accepted, even if this fails.
+  // The server has already accepted the message.
   talk.say('QUIT').catch(() => {})
 }
 
@@ -153,7 +153,7 @@ function conversation(socket: Socket) {
       socket.write(`${command}\r\n`)
       return reply(...expected)
     },
-    /** Before TLS begins: what was sent before it is not believed after it. */
+    /** Closes the reader before TLS starts: data received earlier must not be trusted afterwards. */
     end: () => reader.close(),
   }
 }

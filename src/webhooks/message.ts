@@ -1,6 +1,6 @@
 import type { AuditEvent } from '../resources/audit_events/schema.ts'
 
-/** What a person reads of an event, in a chat or in an e-mail. */
+/** An event as text for people, in a chat or an e-mail. */
 export type Message = { readonly title: string; readonly lines: readonly string[] }
 
 type Fields = Readonly<Record<string, unknown>>
@@ -15,7 +15,7 @@ const verbs: Readonly<Record<string, string>> = {
   'alert_rules.test': 'Test',
 }
 
-/** `page`: where people see alerts. Without it, the message says where programs do. */
+/** `page`: URL of the alerts page. Without it, the message contains the API path. */
 export function messageOf({ operation, resource_id, created_at, after }: AuditEvent, page?: string): Message {
   const verb = verbs[operation]
   const fields = (after ?? {}) as Fields

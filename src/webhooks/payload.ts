@@ -2,7 +2,7 @@ import type { AuditEvent } from '../resources/audit_events/schema.ts'
 import type { DestinationFormat } from '../resources/webhook_destinations/schema.ts'
 import { messageOf } from './message.ts'
 
-/** The body of a delivery. A repeated one has the same `webhook-id`. */
+/** Body of a delivery. Repeated deliveries have the same `webhook-id`. */
 export const payloadOf = (event: AuditEvent, format: DestinationFormat, page?: string): string =>
   JSON.stringify(
     format === 'slack'
@@ -15,5 +15,5 @@ function textOf(event: AuditEvent, page: string | undefined): string {
   return [title, ...lines].join('\n')
 }
 
-/** Only these three characters mean something in a message, such as `<!channel>` in a name that a tenant has chosen. */
+/** Slack interprets only these three characters, such as in `<!channel>` in a tenant's name. */
 const escaped = (text: string): string => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;')

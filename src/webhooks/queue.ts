@@ -9,7 +9,7 @@ import { type AuditEventRow, toAuditEvent } from '../resources/audit_events/view
 import type { DestinationFormat } from '../resources/webhook_destinations/schema.ts'
 import { openWebhookSecrets, type SecretColumns, secretColumns } from '../resources/webhook_destinations/secrets.ts'
 
-/** A destination that this process sends for. */
+/** This process's lease on a destination. */
 export type Lease = { accountId: Uuid; destinationId: Uuid; holder: Uuid }
 export type Destination = {
   url: string
@@ -21,15 +21,15 @@ export type Due = { eventId: Uuid; attempts: number }
 
 const leaseSeconds = 60
 const eventsAtOnce = 500
-/** What may wait for a destination as deliveries. Everything after it waits in the audit. */
+/** Limit of pending deliveries per destination. Further events wait in the audit log. */
 const maxPending = 10_000
 const dayMs = 24 * 60 * 60 * 1_000
 
 /**
- * Takes destinations that have something to do and that no other process sends for, one for each account, whichever has
- * waited longest. New events are looked for by the index of positions, among those of the last day: a destination further
- * behind has a time to wake, and one that is taken has it until it is released: what has become deliveries would
- * otherwise wait for the next event of the account when the process is killed, or cannot reach the database any more.
+ * Leases destinations with pending work, one per account, longest waiting first. Finds new events by the index of
+ * positions, within the last day; destinations further behind have a wake time. A leased one keeps its wake time until
+ * release: otherwise, if the process is killed or loses the database, its deliveries would wait for the account's next
+ * event.
  */
 export async function takeLeases(
   db: Db,
@@ -66,7 +66,7 @@ export async function takeLeases(
 const held = ({ accountId, destinationId, holder }: Lease) =>
   sql`account_id = ${accountId} and destination_id = ${destinationId} and leased_by = ${holder}`
 
-/** Undefined when the destination is deleted or disabled, or another process has taken it. Throws UnreadableSecret. */
+/** Undefined if the destination was deleted, disabled or taken by another process. Throws UnreadableSecret. */
 export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): Promise<Destination | undefined> {
   const row = await maybeOne<
     SecretColumns & { url: string; format: DestinationFormat; overlaps: boolean; failing_since: string | null }
@@ -83,7 +83,7 @@ export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): 
     where d.account_id = ${lease.accountId} and d.id = ${lease.destinationId} and d.enabled`,
   )
   if (!row) return undefined
-  // A replaced secret whose time is over may be unreadable.
+  // A replaced secret past its overlap may be unreadable, so skip it.
   const counting = row.overlaps ? row : { ...row, previous_secret: null, sealed_previous_secret: null }
   const { current, previous } = openWebhookSecrets(counting, box)
   return {
@@ -95,8 +95,8 @@ export async function renew(db: Db, lease: Lease, box: SecretsBox | undefined): 
 }
 
 /**
- * Ends a turn. `isMore`: something is left to do at once; otherwise the first event of a resource whose time comes next says
- * when. `restMs`: nothing is sent before, new events neither.
+ * Ends a turn. `isMore`: more work is pending; otherwise the earliest next attempt decides when to continue. `restMs`:
+ * sends nothing before that, not even new events.
  */
 export const release = (db: Db, lease: Lease, { isMore = false, restMs = 0 } = {}) =>
   run(
@@ -117,9 +117,9 @@ export const release = (db: Db, lease: Lease, { isMore = false, restMs = 0 } = {
   )
 
 /**
- * Makes deliveries of the next events, in the transaction that moves on past them: none is lost and none comes twice. Only
- * up to where every transaction has ended, as in listCommittedEvents(). Resolves to how many events were read, and whether
- * no more may wait.
+ * Turns the next events into deliveries and advances the position in one transaction, so none is lost or duplicated.
+ * Stops where transactions are still open, as listCommittedEvents() does. Resolves to the number of events read, and
+ * whether the queue is full.
  */
 export function fill(pool: DbPool, lease: Lease, oldestKept: number): Promise<{ read: number; isFull: boolean }> {
   const { accountId, destinationId } = lease
@@ -154,7 +154,7 @@ export function fill(pool: DbPool, lease: Lease, oldestKept: number): Promise<{ 
     )
     const last = events.at(-1)
     if (!last) return { read: 0, isFull: false }
-    // Read after the events, so that a new filter counts for every event that comes after it.
+    // Read after the events, so that a new filter applies to all later events.
     const { operations } = await one<{ operations: string[] }>(
       tx,
       sql`select operations from webhook_destinations where account_id = ${accountId} and id = ${destinationId}`,
@@ -182,19 +182,19 @@ export function fill(pool: DbPool, lease: Lease, oldestKept: number): Promise<{ 
   })
 }
 
-/** A test goes to its own destination, even past its filter, and to no other. */
+/** A test goes only to its own destination, regardless of the filter. */
 function isWanted(
   { operation, resource_id }: { operation: string; resource_id: string },
   destinationId: Uuid,
   operations: readonly string[],
 ): boolean {
   if (operation === 'webhook_destinations.test') return resource_id === toId('whd', destinationId)
-  // It has to show where an alert of the rule would go.
+  // It shows where an alert of the rule would go.
   if (operation === 'alert_rules.test') return operations.some((pattern) => matches(pattern, 'alerts.fire'))
   return operations.some((pattern) => matches(pattern, operation))
 }
 
-/** The first pending event of each resource, if its time has come: later ones of the resource wait for it. */
+/** The first pending event of each resource, if due; later events of the resource wait for it. */
 export async function dueEvents(db: Db, { accountId, destinationId }: Lease, limit: number): Promise<Due[]> {
   const rows = await many<{ event_id: Uuid; attempts: number }>(
     db,
@@ -227,7 +227,7 @@ export type Result = Due & {
   waitMs: number
 }
 
-/** One success ends a time of failures; a failure begins one. */
+/** A success ends a period of failures; a failure starts one. */
 export async function writeResults(db: DbPool, lease: Lease, results: readonly Result[]): Promise<void> {
   const { accountId, destinationId } = lease
   const isDelivered = results.some(({ state }) => state === 'delivered')
@@ -252,7 +252,7 @@ export async function writeResults(db: DbPool, lease: Lease, results: readonly R
   })
 }
 
-/** For metrics: what waits, what is dead, and since when the oldest waits. */
+/** For metrics: number of pending and dead deliveries, and the oldest pending one. */
 export const queueFigures = (db: Db) =>
   one<{ pending: number; dead: number; oldest: Uuid | null }>(
     db,

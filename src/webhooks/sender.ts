@@ -5,12 +5,12 @@ import type { LookupFunction } from 'node:net'
 import type { DialPolicy } from '../kernel/ip/dial_policy.ts'
 import { addressOf, portOf, urlFault } from './url.ts'
 
-/** Outcome of one attempt. `status` without `error`: it was delivered. */
+/** Outcome of one attempt. `status` without `error`: delivered. */
 export type Outcome = { status: number | null; error: string | null; retryAfterMs: number }
 export type Send = (url: string, headers: Record<string, string>, body: string, signal: AbortSignal) => Promise<Outcome>
 
 export const attemptTimeoutMs = 10_000
-/** What a receiver says is not kept, and what it says beyond this is not even read. */
+/** Responses are not stored, and nothing beyond this size is read. */
 const maxResponseBytes = 16 * 1024
 const maxRetryAfterMs = 24 * 60 * 60 * 1_000
 
@@ -19,9 +19,9 @@ class Denied extends Error {
 }
 
 /**
- * Sends to URLs that tenants have chosen. Every address is checked where it is dialed: the name is resolved, its addresses
- * are checked, and the connection is made to one of those that passed, so that a name cannot mean another address a moment
- * later. Names are resolved without the threads that the rest of the process needs, because their servers may be slow.
+ * Sends to URLs chosen by tenants. Resolves the name, checks the addresses and connects to one that passed, so that the
+ * name cannot resolve differently in between. Does not use the thread pool for DNS, because tenants' name servers may
+ * be slow.
  */
 export function createSender(
   policy: DialPolicy,
@@ -49,7 +49,7 @@ export function createSender(
 
   async function send(text: string, headers: Record<string, string>, body: string, signal: AbortSignal) {
     const url = new URL(text)
-    // Again, because the operator's settings may have changed since the destination was created.
+    // Checked again, because the operator's settings may have changed since the destination was created.
     const fault = urlFault(text, policy)
     if (fault) return failed(`the url ${fault}`)
     const port = portOf(url)
@@ -96,7 +96,7 @@ function exchange(request: ReturnType<typeof httpRequest>, body: string): Promis
         if (bytes > maxResponseBytes) response.destroy()
       })
       response.once('error', () => {})
-      // The status decides. A body that never ends costs the connection at the time-out, not the outcome.
+      // The status decides. An endless body costs the connection at the time-out, not the outcome.
       resolve(outcomeOf(response))
     })
     request.end(body)
@@ -123,7 +123,7 @@ async function resolve(resolver: Resolver, name: string): Promise<{ address: str
   ]
 }
 
-/** Told to the tenant: what happened, without addresses that the tenant did not write. */
+/** Shown to the tenant, so it names no address that the tenant did not enter. */
 function reasonOf(error: unknown): string {
   if (error instanceof Denied) return error.message
   const { code = '', message } = error as NodeJS.ErrnoException

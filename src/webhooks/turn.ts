@@ -24,22 +24,22 @@ import {
 import type { Outcome, Send } from './sender.ts'
 
 export type DeliverySettings = {
-  /** The pause after each failed attempt. After the last one the event is dead. */
+  /** Pauses between attempts. After the last attempt, the event is dead. */
   retryMs: readonly number[]
-  /** Older events are not sent any more. */
+  /** Older events are not sent. */
   retentionMs: number
-  /** A destination whose deliveries have all failed for this long is disabled. */
+  /** Disables a destination after this period without a successful delivery. */
   disableAfterMs: number
   uri: (path: string) => string
-  /** The page of the dashboard that messages to people link to. Undefined if there is no dashboard. */
+  /** Page of the dashboard that messages link to; undefined without a dashboard. */
   alertsPage: string | undefined
 }
 export type Parts = {
   db: DbPool
   send: Send
-  /** Missing when the operator has no mail server. */
+  /** Missing if the operator has no mail server. */
   mail: SendMail | undefined
-  /** Opens the secrets that events are signed with. Missing when the operator has not set a key for it. */
+  /** Opens the signing secrets. Missing if the operator has set no encryption key. */
   secrets: SecretsBox | undefined
   clock: Clock
   settings: DeliverySettings
@@ -47,15 +47,15 @@ export type Parts = {
 }
 
 const atOnce = 8
-/** Then another destination of the account has its turn. */
+/** After this time, another destination of the account gets its turn. */
 const turnMs = 5_000
-/** So many events wait that no more are taken from the audit: it is not worth looking often. */
+/** Pause while the queue is full and no more events are taken from the audit log. */
 const fullPauseMs = 5_000
 
-/** `stopping`: begin nothing more. `ending`: cut off what is being sent. */
+/** `stopping`: start nothing new. `ending`: abort requests in progress. */
 export type Signals = { stopping: AbortSignal; ending: AbortSignal }
 
-/** Sends what is due at one destination, in order for each resource, until nothing is or its turn is over. */
+/** Sends what is due at one destination, in order per resource, until nothing is due or the turn is over. */
 export async function takeTurn(parts: Parts, lease: Lease, { stopping, ending }: Signals): Promise<void> {
   const { db, clock, settings } = parts
   const ends = clock() + turnMs
@@ -66,12 +66,12 @@ export async function takeTurn(parts: Parts, lease: Lease, { stopping, ending }:
     const { due, isMore, isFull } = await nextEvents(parts, lease, before)
     if (due.length === 0 && isMore) continue
     if (due.length === 0) return release(db, lease, { restMs: isFull ? fullPauseMs : 0 })
-    // Read again after the events, so that a new URL or secret counts for every event that comes after it.
+    // Read after the events, so that a new URL or secret applies to all later events.
     const destination = await read()
     if (!destination) return release(db, lease)
     const { failingSince } = destination
     const results = await attempt(parts, lease, destination, due, ending)
-    // What a shutdown has ended says nothing about the receiver.
+    // An attempt aborted by shutdown says nothing about the receiver.
     if (ending.aborted) break
     await writeResults(db, lease, results)
     for (const { state } of results) parts.count(state === 'pending' ? 'failed' : state)
@@ -86,16 +86,16 @@ export async function takeTurn(parts: Parts, lease: Lease, { stopping, ending }:
   await release(db, lease, { isMore: true })
 }
 
-/** What cannot be signed is not sent. It waits in the audit until the operator has put the key back. */
+/** Events that cannot be signed are not sent. They wait in the audit log until the operator restores the key. */
 async function rest(db: DbPool, lease: Lease, error: unknown): Promise<never> {
   if (!(error instanceof UnreadableSecret)) throw error
   await release(db, lease, { isMore: true, restMs: 60_000 })
   throw new Error(`the secret of ${toId('whd', lease.destinationId)} cannot be read: ${error.message}`)
 }
 
-/** What is due now, after as many new events as it takes have become deliveries. */
+/** Due deliveries, after filling the queue with new events as needed. */
 async function nextEvents({ db, clock, settings }: Parts, lease: Lease, { failingSince }: Destination) {
-  // A failing receiver gets one event at a time: an outage must not use up the attempts of every event.
+  // A failing receiver gets one event at a time, so that an outage does not use up the attempts of every event.
   const limit = failingSince === null ? atOnce : 1
   const due = await dueEvents(db, lease, limit)
   if (due.length >= limit) return { due, isMore: true, isFull: false }
@@ -103,7 +103,7 @@ async function nextEvents({ db, clock, settings }: Parts, lease: Lease, { failin
   return { due: read > 0 ? await dueEvents(db, lease, limit) : due, isMore: read > 0, isFull }
 }
 
-/** The longer a receiver has failed, the less often it is asked: a second at first, a minute at most. */
+/** The pause between attempts grows with the length of an outage, from a second to a minute. */
 const probePauseMs = (failingForMs: number): number => Math.min(60_000, Math.max(1_000, failingForMs / 10))
 
 function reasonToDisable(
@@ -160,7 +160,7 @@ function resultOf(due: Due, outcome: Outcome, retryMs: readonly number[]): Resul
   if (outcome.error === null) return { ...due, outcome, state: 'delivered', waitMs: 0 }
   const pause = retryMs[due.attempts]
   if (pause === undefined) return { ...due, outcome, state: 'dead', waitMs: 0 }
-  // Jitter, so that what failed at once does not return at once.
+  // Jitter, so that simultaneous failures are not retried simultaneously.
   const waitMs = Math.max(pause * (0.8 + 0.4 * Math.random()), outcome.retryAfterMs)
   return { ...due, outcome, state: 'pending', waitMs }
 }

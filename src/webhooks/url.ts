@@ -1,7 +1,7 @@
 import { parseAddress } from '../kernel/ip/address.ts'
 import { type DialPolicy, isThisMachine } from '../kernel/ip/dial_policy.ts'
 
-/** Completes the sentence 'url …'. What a name resolves to is looked at whenever something is sent there. */
+/** Completes the sentence 'url …'. Resolved addresses are checked with each delivery. */
 export function urlFault(text: string, policy: DialPolicy): string | undefined {
   const url = URL.parse(text)
   if (!url || !/^https?:\/\//i.test(text)) return 'must be a URL that begins with https://'
@@ -10,12 +10,12 @@ export function urlFault(text: string, policy: DialPolicy): string | undefined {
   const address = addressOf(url)
   const fault = address === undefined ? undefined : policy.fault(address, portOf(url))
   if (fault) return `must not lead to an address that ${fault}`
-  // Without TLS everything, signatures included, is readable on the way: only where there is no way.
+  // Without TLS everything is readable on the way, including signatures, so http is for loopback only.
   if (url.protocol === 'http:' && !isLoopbackName(url)) return 'must begin with https://'
   return undefined
 }
 
-/** The address that a URL has in place of a name. */
+/** The address, if the URL contains one instead of a name. */
 export const addressOf = ({ hostname }: URL): string | undefined => {
   const text = hostname.replace(/^\[|\]$/g, '')
   return parseAddress(text) ? text : undefined

@@ -5,18 +5,18 @@ import { waitAtMost } from '../kernel/wait_at_most.ts'
 import { type Lease, takeLeases } from './queue.ts'
 import { type Parts, takeTurn } from './turn.ts'
 
-/** Destinations that one process sends for at once: altogether, and of one account. */
+/** Concurrent destinations per process, in total and per account. */
 const slots = 32
 const slotsPerAccount = 4
 const lookEveryMs = 250
-/** When nothing was done for a while. Changes that this process makes wake it; those of others wake theirs. */
+/** Poll interval after idle time. Changes made by this process wake it earlier; other processes handle theirs. */
 const lookWhenIdleMs = 2_000
 const busyForMs = 5_000
 
 /**
- * Sends events to webhook destinations, in every process that serves; a lease keeps two from sending for one destination.
- * Each account has few slots, so that destinations that never answer cannot take all of them. `changes` rings when there may
- * be new events.
+ * Sends events to webhook destinations. Runs in every serving process; a lease keeps two from sending for one
+ * destination. Slots per account are limited, so that destinations that never answer cannot occupy all of them.
+ * `changes` rings when there may be new events.
  */
 export function runWebhooks(
   parts: Parts,
@@ -52,7 +52,7 @@ export function runWebhooks(
     while (!stopping.signal.aborted) {
       const [began, rung] = [performance.now(), changes.count()]
       await look().catch(onError)
-      // With so many destinations that looking takes long, it is done less often.
+      // Polls less often if polling many destinations is slow.
       await pause(Math.max(lookEveryMs, 4 * (performance.now() - began)), stopping.signal)
       if (performance.now() - busyAt > busyForMs) await changes.wait(rung, lookWhenIdleMs, stopping.signal)
     }
@@ -60,7 +60,7 @@ export function runWebhooks(
   const looping = loop()
 
   return {
-    /** What is being sent may take a moment to end. What is cut off then is sent again by the next process. */
+    /** Gives requests in progress a moment to finish. The next process repeats those that are cut off. */
     async stop() {
       stopping.abort()
       await looping
