@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-// Imports nothing until the version is known: an older Node would fail on the first line that it cannot read, with a stack
-// trace instead of an answer.
+// Checks the Node version before any import: an older Node would fail to parse the modules and print a stack trace.
 export {}
 
 const oldest = '24.15'

@@ -17,7 +17,7 @@ import { ConfigError } from './kernel/config_error.ts'
 import { UnreadableSecret } from './kernel/crypto/unreadable_secret.ts'
 import { helpOfServerCommand, serverCommands, serverUsage, settingsHelp } from './server_commands.ts'
 
-// Loaded on demand: the client should not wait for the database driver and web server to load, nor they for the client.
+// Lazy imports: the client must not load the database driver and the web server, nor the server the client.
 const loadClient = () => import('./cli/run.ts')
 const loadEnvironment = () => import('./setup/environment.ts')
 const loadConfigs = () => import('./setup/configs.ts')
@@ -107,7 +107,10 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
-/** A rollout has a number for the operator and an id for its account. Where the database is at hand, a list is of all accounts. */
+/**
+ * Rollouts have a number for the operator and an id for their account. On machines with database access, a list shows
+ * all accounts.
+ */
 async function isForOperator([verb = 'list', number = '', ...rest]: string[]): Promise<boolean> {
   if (verb !== 'list') return /^\d+$/.test(number) && !['get', 'watch', 'revert'].includes(verb)
   if ([number, ...rest].some((flag) => flag !== '')) return false
@@ -140,14 +143,14 @@ async function edgeNode(args: string[]): Promise<number> {
   return endService(await (await import('./commands/edge.ts')).edge(readEdgeConfig(joinedEnvironment())))
 }
 
-/** `gatehouse --profile prod caller`: the command comes first. */
+/** Supports `gatehouse --profile prod caller` by moving the command to the front. */
 async function commandFirst(args: string[]): Promise<string[]> {
   if (!args[0]?.startsWith('-') || args.length === 1) return args
   const reordered = (await loadClient()).withFlagsLast(args)
   return reordered[0]?.startsWith('-') ? args : reordered
 }
 
-/** Prints the help of the command that these words name, or of all. */
+/** Prints the help of one command, or of all. */
 async function help(words: string[]): Promise<number> {
   if (words.length === 0) {
     console.log(await usage())
@@ -160,10 +163,10 @@ async function help(words: string[]): Promise<number> {
   return 0
 }
 
-/** How long the end of a process waits for a reader of its log. */
+/** How long an exiting process waits for the reader of its log. */
 const lastLinesMs = 1_000
 
-/** Ends a service. Not by returning: a reader that has stopped would keep the process. */
+/** Exits explicitly: a log reader that has stopped would keep the process alive. */
 async function endService(code: number): Promise<never> {
   const isRead = new Promise((resolve) => process.stdout.write('', resolve))
   await Promise.race([isRead, new Promise((resolve) => setTimeout(resolve, lastLinesMs))])
@@ -181,7 +184,7 @@ async function runDoctor(args: string[]): Promise<number> {
   if (file && service) throw new ConfigError('--env-file and --service exclude each other')
   const environment = file ? { ...process.env, ...readEnvironmentFile(file) } : process.env
   const code = await doctor({ environment, service, output })
-  // Not by returning: a server that does not answer would keep its connection, and this process, open.
+  // Exits explicitly: a connection to a server that does not answer would keep the process alive.
   process.exit(code)
 }
 
@@ -203,7 +206,7 @@ type Managed =
   | 'rollouts'
   | 'emergency'
 
-/** Commands that list and change what only the operator may. */
+/** Commands for resources that only the operator manages. */
 async function manage(command: Managed, args: string[]): Promise<number> {
   const [verb = 'list', ...rest] = args
   switch (command) {
@@ -239,12 +242,12 @@ async function manage(command: Managed, args: string[]): Promise<number> {
   }
 }
 
-/** Covers another continent, one lost packet and a busy machine. Node's quarter of a second covers none of them. */
+/** Covers an intercontinental round trip, one lost packet and a busy machine; Node's default of 250 ms covers none. */
 const addressTimeoutMs = 2_000
 
 export async function run(args: string[]): Promise<void> {
-  // Node gives up an address of a name for the next one after this long, and only the last may take its time: a far-away
-  // server would never be reached if that one is dead.
+  // Per address of a name: after this time Node tries the next, and only the last may take longer. Otherwise a distant
+  // server behind a dead last address would be unreachable.
   setDefaultAutoSelectFamilyAttemptTimeout(addressTimeoutMs)
   try {
     process.exitCode = await main(await commandFirst(args))
@@ -257,8 +260,8 @@ export async function run(args: string[]): Promise<void> {
     console.error(
       `gatehouse: ${forTheOperator ? (fault ?? (message || `PostgreSQL does not answer (${code})`)) : ((error as Error).stack ?? error)}`,
     )
-    // Exit immediately: open handles must not keep a failed process alive.
-    // Services are not started again after 2. A database that is down may come back, and a port may become free.
+    // Exits immediately: open handles must not keep a failed process alive. systemd does not restart services after 2;
+    // after 1 it does, because a database may return or a port become free.
     process.exit(isSettingWrong ? 2 : 1)
   }
 }

@@ -6,17 +6,17 @@ import { version } from './config/version.ts'
 
 type Rows = readonly (readonly [typed: string, does: string])[]
 type ServerCommand = {
-  /** What to type after `gatehouse`, and what it does. */
+  /** Arguments after `gatehouse`, and a description. */
   readonly forms: Rows
   readonly flags?: Rows
-  /** Which environment variables it reads. */
+  /** Environment variables that it reads. */
   readonly settings?: Parameters<typeof settingsHelp>[0]
-  /** Whether it reads those of 'serve' too, of which it uses few. */
+  /** Whether it also reads the settings of 'serve', most of which it ignores. */
   readonly readsAll?: boolean
 }
 
 type SettingName = keyof typeof settings
-/** Those that matter to a command that works on the database. */
+/** Settings of a command that works on the database. */
 const database = (...names: SettingName[]): Pick<ServerCommand, 'settings' | 'readsAll'> => ({
   settings: Object.fromEntries(
     (['GATEHOUSE_DATABASE_URL', ...names] as const).map((name) => [name, settings[name]]),
@@ -26,7 +26,7 @@ const database = (...names: SettingName[]): Pick<ServerCommand, 'settings' | 're
 
 const account = ['--account NAME|ac_…', 'the account'] as const
 
-/** What an operator runs on the machines of an installation. Every other command is a client of the API. */
+/** Commands for operators, run on machines of the installation. All others are clients of the API. */
 const commands: Record<string, ServerCommand> = {
   setup: {
     forms: [
@@ -337,9 +337,9 @@ const commands: Record<string, ServerCommand> = {
   help: { forms: [['help COMMAND', 'show the help of a command']] },
 }
 
-/** An account has commands with the same first word. */
+/** First words that client commands use too. */
 const shared = ['rollouts']
-/** By the first word, which is all that tells a server command from a client's but for those that are shared. */
+/** First words that identify a server command. */
 export const serverCommands: readonly string[] = Object.keys(commands).filter(
   (name) => !name.includes(' ') && !shared.includes(name),
 )
@@ -347,7 +347,6 @@ export const serverCommands: readonly string[] = Object.keys(commands).filter(
 const described = (forms: Rows): string =>
   twoColumns(forms.map(([typed, does]) => [`gatehouse ${typed}`, does] as const))
 
-/** Everything that can be typed, and what it does. */
 export const serverForms = (): Rows => Object.values(commands).flatMap(({ forms }) => forms)
 
 export const serverUsage =
@@ -360,7 +359,7 @@ ${described(serverForms())}
 ${paragraph("'gatehouse help <command>', or <command> --help, shows more: its flags and the environment variables that it reads.", '  ')}
 `
 
-/** Undefined when it is no server command. */
+/** Undefined if the words do not name a server command. */
 export function helpOfServerCommand([first = '', second]: readonly string[]): string | undefined {
   const command = commands[`${first} ${second}`] ?? commands[first]
   if (!command) return undefined
