@@ -10,23 +10,23 @@ import { PageHeader } from './ui/page_header.tsx'
 import { NotForMembers } from './ui/states.tsx'
 import { UnsavedGuard } from './ui/unsaved.tsx'
 
-// Loaded on demand: people with a session do not need it.
+// Lazy: people with a session do not need it.
 const SignIn = lazy(async () => ({ default: (await import('./sign_in.tsx')).SignIn }))
 
-// Opened by `gatehouse login`, so it is in no menu.
+// Opened by `gatehouse login`, so no menu lists it.
 const commandRoute = {
   path: '/cli-login',
   lazy: { Component: async () => (await import('./pages/cli_login.tsx')).CliLogin },
 }
 
-// For people who have no session yet: it is outside of what asks who is signed in.
+// For people without a session, so it is outside the part that requires one.
 const invitationRoute = {
   path: '/invitation',
   HydrateFallback: () => <Skeleton lines={6} />,
   lazy: { Component: async () => (await import('./pages/invitation.tsx')).Invitation },
 }
 
-// Shows every component in its states to developers. Not part of the build.
+// Shows every component in its states to developers. Excluded from production builds.
 const developmentRoutes = import.meta.env.DEV
   ? [
       {
@@ -36,7 +36,7 @@ const developmentRoutes = import.meta.env.DEV
     ]
   : []
 
-/** Paths are relative to where the server serves the dashboard: `/`, `/keys`, `/policies/ipp_…`. */
+/** Paths are relative to the dashboard's base URL: `/`, `/keys`, `/policies/ipp_…`. */
 export const createRouter = () =>
   createBrowserRouter(
     [
@@ -45,7 +45,7 @@ export const createRouter = () =>
         Component: App,
         children: [
           {
-            // Below the menu, so that people can leave a broken page.
+            // Inside the menu, so that people can leave a broken page.
             ErrorBoundary: PageFailed,
             HydrateFallback: () => <Skeleton lines={8} />,
             children: [...pageRoutes, commandRoute, ...developmentRoutes, { path: '*', Component: NotFound }],
@@ -93,7 +93,7 @@ function NotFound() {
   )
 }
 
-/** Usually a page that was opened before an upgrade and asks for a chunk that is no longer served. */
+/** Usually the page was opened before an upgrade and requests a chunk that no longer exists. */
 function PageFailed() {
   return (
     <>

@@ -5,7 +5,7 @@ import { Problem } from './api/problem.ts'
 import { Button } from './ui/button.tsx'
 import { Icon } from './ui/icons.tsx'
 
-/** Explains a change that access tests refused, and offers admins to make it all the same. Undefined for other problems. */
+/** Explains a change that access tests refused, and lets admins make it anyway. Undefined for other problems. */
 export const brokenTests = (error: unknown, retry: () => void, isPending: boolean): ReactNode =>
   error instanceof Problem && error.code === 'ERR_ACCESS_TEST_FAILED' ? (
     <BrokenTests problem={error} retry={retry} isPending={isPending} />

@@ -14,7 +14,7 @@ type Affected = Place['newly_refused']
 
 const count = new Intl.NumberFormat('en')
 
-/** What a change would do, before it is made. `of` tells it from others: the values that it sends. */
+/** Previews the effect of a change. `of`: the values that it sends, as the query's key. */
 export const useTrial = (of: readonly unknown[], change: ((on: Api) => Promise<unknown>) | undefined) =>
   useQuery({
     queryKey: ['trial', ...of],
@@ -27,7 +27,10 @@ export const useTrial = (of: readonly unknown[], change: ((on: Api) => Promise<u
 
 type Props = { of: readonly unknown[]; change: ((on: Api) => Promise<unknown>) | undefined }
 
-/** In a dialog: which addresses of the last week it would refuse, or let in. It has its place from the beginning: no button moves. */
+/**
+ * In a dialog: addresses of the last week that the change would refuse or let in. Its space is reserved, so that no
+ * button moves.
+ */
 export function TrialImpact({ of, change }: Props) {
   const trial = useTrial(of, change)
   return (
@@ -47,7 +50,7 @@ export function TrialImpact({ of, change }: Props) {
   )
 }
 
-/** Saving says it again, with ways to go on. */
+/** Saving reports the problem again, with ways to proceed. */
 function Untold({ error }: { error: unknown }) {
   return (
     <p className="note warned with-icon">
@@ -83,7 +86,7 @@ export function ImpactShown({ impact }: { impact: Impact }) {
 const titles = { api: 'API', dashboard: 'Dashboard', agent: 'Agents', tcp_edge: 'TCP edge', route: 'Route' } as const
 const becoming = { changed: undefined, created: 'new', deleted: 'deleted' } as const
 
-/** The uri of a route contains its edge. */
+/** A route's URI contains its edge. */
 function nameOf({ type, id, uri }: Place, names: Names): string {
   const [, edge] = /\/edges\/https\/(\w+)\/routes\//.exec(uri ?? '') ?? []
   if (edge) return `${names.edge(edge)} ${names.route(id ?? '') ?? ''}`.trim()

@@ -7,12 +7,12 @@ import { NodeBars } from './shell/node_bars.tsx'
 import { Toast } from './ui/toast.tsx'
 import { type Reversal, Undo, useUndo } from './undo.tsx'
 
-// Only where nodes get changes in waves.
+// Needed only if nodes get changes in waves.
 const RolloutToast = lazy(async () => ({ default: (await import('./rollout_toast.tsx')).RolloutToast }))
 
 /** How long to show a change. Edges usually apply it within a second. */
 const newsMs = 20_000
-/** Once there is nothing more to say, it stays for as long as someone takes to see a mistake. */
+/** Stays visible after completion for long enough to notice a mistake. */
 const shownMs = 10_000
 const count = new Intl.NumberFormat('en')
 
@@ -30,7 +30,7 @@ export function Live() {
   )
 }
 
-/** No edge node has to apply it: there is something to say only if it can be undone. */
+/** The change does not concern edge nodes, so it is shown only if it can be undone. */
 function SavedChange({ change }: { change: Change }) {
   const [isOpen, setOpen] = useState(Date.now() - change.at < newsMs)
   const undo = useUndo(change.operationId, isOpen)
@@ -56,7 +56,7 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
     {
       enabled: isOpen,
       refetchInterval: ({ state: { data } }) =>
-        // The toast asks for rollouts by itself; only another cell may begin one more.
+        // The toast polls the rollouts itself; only another cell may start a further one.
         (data?.rollouts.length ? !isOnItsWay(data) : isEverywhere(data))
           ? false
           : slow || isOnItsWay(data)
@@ -76,7 +76,7 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
   const applied = data?.applied_nodes
   const client = useQueryClient()
   useEffect(() => {
-    // The line of the nodes in the menu, or it would contradict this until it is read again.
+    // Refreshes the nodes' line in the menu, which would otherwise contradict this one.
     if (done || applied) void client.invalidateQueries({ queryKey: queries.nodes().queryKey })
   }, [done, applied, client])
   useEffect(() => {
@@ -84,7 +84,7 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
     const timer = setTimeout(() => setOpen(false), shownMs)
     return () => clearTimeout(timer)
   }, [done])
-  // No live node is worth reporting only if the installation has nodes at all.
+  // Missing live nodes matter only if the installation has nodes.
   const nodes = useQuery({ ...queries.nodes(), enabled: isOpen && data?.live_nodes === 0 })
   const isWithoutEdges = data?.live_nodes === 0 && !nodes.isError && !nodes.data?.edge_nodes.length
   if (!isOpen || !data) return null
@@ -114,7 +114,7 @@ function LiveChange({ change }: { change: Change & { generation: number } }) {
   )
 }
 
-/** What was undone is not merely saved. */
+/** Says 'Undone' instead of 'Saved' for an undo. */
 const said = (sentence: string, undo: Reversal | undefined): string =>
   undo?.isRedo ? sentence.replace(/^Saved\./, 'Undone.') : sentence
 
@@ -127,7 +127,7 @@ const isOnItsWay = (generation: Shapes['Generation'] | undefined): boolean =>
 export function sentenceOf({ live_nodes, applied_nodes, behind, refusals }: Shapes['Generation']): string {
   if (live_nodes === 0) return 'Saved. No edge node is live to apply it.'
   const nodes = `${applied_nodes} of ${live_nodes} ${live_nodes === 1 ? 'node' : 'nodes'}`
-  // One that rejected it will not apply it later.
+  // A node that rejected the change will not apply it later.
   const isOver = behind.every((name) => refusals.some(({ node }) => node === name))
   return isOver ? `Saved. Live on ${nodes}.` : `Saved. Live on ${nodes} so far…`
 }

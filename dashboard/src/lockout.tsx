@@ -6,10 +6,10 @@ import { ProblemNote } from './ui/problem.tsx'
 
 type Props = {
   error: unknown
-  /** Allows the address where it would be refused, and then makes the change. */
+  /** Allows the refused address, then makes the change. */
   onAllow: (address: string) => void
   onInsist: () => void
-  /** Makes the change again, as it was. */
+  /** Repeats the change unmodified. */
   onRepeat?: () => void
   isPending: boolean
 }

@@ -19,7 +19,7 @@ import './styles/traffic.css'
 
 const isSignedOut = (error: unknown): boolean => error instanceof Problem && error.status === 401
 
-// The key may be deleted while its session looks at a page: the first query that fails asks who we are.
+// The key may be deleted while a page is open: after the first failure, check whether the session still exists.
 function onError(error: unknown): void {
   if (isSignedOut(error)) client.invalidateQueries({ queryKey: ['get', '/caller'] })
 }
@@ -30,15 +30,15 @@ const client = new QueryClient({
   }),
   defaultOptions: {
     queries: {
-      // A refusal stays one however often it is asked for; what did not answer may answer next time.
+      // Retrying does not help against a refusal, but may if there was no answer.
       retry: (count, error) => count < 2 && (!(error instanceof Problem) || error.status === 0 || error.status >= 500),
-      // Long enough that the parts of one page read once, short enough that a newly opened page is current.
+      // Long enough for the parts of a page to share one read, short enough for a newly opened page to be current.
       staleTime: 300,
     },
   },
 })
 
-// Every part of a page asks who is signed in.
+// Every part of a page reads the caller.
 client.setQueryDefaults(['get', '/caller'], { staleTime: 60_000 })
 
 const root = document.getElementById('root')

@@ -9,14 +9,14 @@ export type Page = {
   path: string
   title: string
   icon: IconName
-  /** `person`: beside the name of who is signed in, not in the menu. */
+  /** `person`: shown beside the signed-in person's name, not in the menu. */
   group: (typeof groups)[number] | 'person'
-  /** Members do not see what they cannot use. */
+  /** Hidden from members, who cannot use it. */
   isForAdmins?: boolean
 }
 type Listed = Page & { load: () => Promise<ComponentType> }
 
-/** In the order of the menu. Each is a chunk of its own, fetched when it is first opened. */
+/** In menu order. Each page is a separate chunk, loaded when first opened. */
 const pages: readonly Listed[] = [
   {
     path: '/',
@@ -167,7 +167,7 @@ const pages: readonly Listed[] = [
 export const visiblePages = (role: Shapes['Caller']['role']): readonly Page[] =>
   pages.filter(({ isForAdmins }) => !isForAdmins || role === 'admin')
 
-/** `/policies` lists, `/policies/ipp_…` shows one; pages that list nothing ignore what follows. */
+/** `/policies` lists, `/policies/ipp_…` shows one; pages without a list ignore the id. */
 export const pageRoutes: RouteObject[] = pages.map((page) => ({
   path: page.path === '/' ? '/' : `${page.path}/:id?`,
   handle: page,

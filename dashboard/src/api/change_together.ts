@@ -3,7 +3,7 @@ import { Problem, SentForApproval } from './problem.ts'
 
 type Planned = Shapes['ChangeSetCreate']['changes'][number]
 
-/** Makes all of the changes or none. Resolves to what each was about: its id. */
+/** Makes all changes or none. Resolves to the id of each affected resource. */
 export async function changeTogether(description: string, changes: Planned[]): Promise<(string | null)[]> {
   const draft = await answerOf(api.POST('/change_sets', { body: { description, changes } })).catch(withoutPlace)
   if (draft.state === 'waiting') throw new SentForApproval(draft.id)
@@ -12,13 +12,13 @@ export async function changeTogether(description: string, changes: Planned[]): P
     const { applied_resources } = await answerOf(api.POST('/change_sets/{id}/apply', { ...of, body: {} }))
     return applied_resources ?? []
   } catch (error) {
-    // The form still has what was typed, and makes another.
+    // The form still has its input and creates another draft.
     await api.DELETE('/change_sets/{id}', of).catch(() => {})
     return withoutPlace(error)
   }
 }
 
-/** A form has no list of changes: what was refused is one of its inputs, in the words of the refusal itself. */
+/** A form shows no list of changes, so this removes the change's number and keeps the text of the refusal. */
 export function withoutPlace(error: unknown): never {
   if (!(error instanceof Problem)) throw error
   const { status, code, hint, details, errors } = error

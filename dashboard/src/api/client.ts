@@ -6,17 +6,17 @@ import { problemOf } from './problem.ts'
 
 export type { Shapes }
 
-/** The only way to the API. Same origin, with the session's cookie, and the header that no other site can send. */
+/** The only client of the API: same origin, with the session's cookie and a header that other sites cannot send. */
 const options = {
   url: location.origin,
-  // TanStack Query repeats what is worth repeating, and people repeat the rest.
+  // TanStack Query retries where useful, and people retry the rest.
   retries: 0,
-  // A large rule set on a slow line takes its time.
+  // A large rule set takes long on a slow connection.
   timeoutMs: 600_000,
 }
 export const api = createClient({ ...options, fetch: fetchTogether })
 export type Api = typeof api
-/** Tries changes and makes none: each call resolves to what the change would do. */
+/** A client for dry runs: each call resolves to the effect that the change would have. */
 const trial = createClient(options)
 trial.http.use({
   onRequest: ({ request }) => withFlag(request, 'dry_run'),
@@ -25,21 +25,21 @@ trial.http.use({
 export const tryOut = async (change: (on: Api) => Promise<unknown>): Promise<Shapes['DryRunResult']> =>
   (await change(trial)) as Shapes['DryRunResult']
 
-/** The change that access tests refused last, and whether it is made in spite of them when it is made again. */
+/** The last change that access tests refused, and whether its next attempt ignores them. */
 let refused: { change: string; isIgnored: boolean } | undefined
 const changeIn = ({ method, url }: Request): string => `${method} ${new URL(url).pathname}`
-/** The next attempt at the change that was refused says that access tests do not count. */
+/** Makes the next attempt at the refused change ignore access tests. */
 export function ignoreAccessTestsOnce(): void {
   if (refused) refused.isIgnored = true
 }
 
 type Sent = { request: Request; schemaPath: string; params: { path?: object; query?: object } }
-/** Resolves to the answer for a change that it keeps; to undefined for what only asks. */
+/** Resolves to the response for a recorded change, and to undefined for a read. */
 type Recorder = (sent: Sent) => Promise<Response | undefined>
 let recorder: Recorder | undefined
 export const isRecording = (): boolean => recorder !== undefined
 
-/** Hands changes to the recorder instead of sending them. A form is the only one that changes anything while it is open. */
+/** Redirects changes to the recorder instead of sending them. Only one form can make changes while it is open. */
 export async function recording(to: Recorder, save: () => Promise<unknown>): Promise<void> {
   recorder = to
   try {
@@ -49,7 +49,7 @@ export async function recording(to: Recorder, save: () => Promise<unknown>): Pro
   }
 }
 
-/** What only asks, drafts, is about the session, or about changes that were made before. */
+/** Requests that only read, draft, or concern the session or earlier changes. */
 const isNoChange =
   /^\/(ip_checks|dashboard_session|change_sets(\/[^/]+(\/(preview|approve|withdraw))?)?|rollouts\/[^/]+\/(halt|resume|release))$|\/(impact|revert)$/
 
@@ -57,7 +57,7 @@ async function withFlag(request: Request, flag: string): Promise<Request> {
   const url = new URL(request.url)
   url.searchParams.set(flag, 'true')
   const { method, headers, signal } = request
-  // As text: browsers send a body that is a stream only over HTTP/2.
+  // As text: browsers send stream bodies only over HTTP/2.
   const body = await request.text()
   return new Request(url, { method, headers, signal, ...(body && { body }) })
 }
@@ -79,7 +79,7 @@ api.http.use({
     const generation = response.headers.get('Service-Generation')
     noteChange({ operationId, generation: generation === null ? undefined : Number(generation) })
   },
-  // TanStack Query aborts queries that are no longer needed; that is not a problem of the service.
+  // TanStack Query aborts queries that are no longer needed; that is not a failure of the service.
   async onError({ request, error }) {
     if (request.signal.aborted) return undefined
     const problem = await problemOf(error)
@@ -88,9 +88,9 @@ api.http.use({
   },
 })
 
-/** Reads: `$api.useQuery('get', '/caller')`. The key of a query is its method, path and parameters. */
+/** Reads: `$api.useQuery('get', '/caller')`. A query's key is its method, path and parameters. */
 export const $api = createQueryClient(api.http)
 
-/** What a change was answered with. Problems are thrown. */
+/** Response to a change. Throws problems. */
 export const answerOf = async <Call extends Promise<{ data: unknown }>>(call: Call): Promise<Awaited<Call>['data']> =>
   (await call).data

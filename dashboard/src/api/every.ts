@@ -1,6 +1,6 @@
 /**
- * Reads again at multiples of the time since the page was loaded, so that all that is due goes in one request. A timer may fire
- * a little early: what is due within a moment was just read.
+ * Polls at multiples of the interval since the page was loaded, so that all due reads share one request. A timer may
+ * fire slightly early, in which case the read has just happened.
  */
 export const every = (ms: number) => (): number => {
   const left = ms - (performance.now() % ms)

@@ -1,4 +1,4 @@
-/** How long a read waits for others. Reads of one page, and timers that are due together, come within this. */
+/** How long a read waits for others: long enough for all reads of a page, and for timers that are due together. */
 const momentMs = 8
 const mostTogether = 32
 
@@ -6,11 +6,11 @@ type Asked = { url: string; init: RequestInit; resolve: (answer: Response | Prom
 
 let asked: Asked[] = []
 
-/** What has an id, streams and later pages of a list go alone. */
+/** Reads with an id, streams and later pages of a list are sent separately. */
 const isGathered = ({ pathname, searchParams }: URL, { method }: RequestInit): boolean =>
   method === 'GET' && /^(\/[a-z_]+)+$/.test(pathname) && !pathname.endsWith('/stream') && !searchParams.has('before_id')
 
-/** As `fetch`. Reads that are made within a moment share a request, so that a page of many parts makes few calls. */
+/** Like `fetch`, but reads made within a short time share one request. */
 export function fetchTogether(url: string, init: RequestInit): Promise<Response> {
   if (!isGathered(new URL(url), init)) return fetch(url, init)
   return new Promise((resolve, reject) => {
@@ -30,7 +30,7 @@ function send(): void {
 async function sendTogether(reads: readonly Asked[]): Promise<void> {
   const left = new Set(reads)
   if (reads.length > 1) {
-    // A break, a proxy that refuses it, or a process of an older version: what is left goes alone.
+    // After a broken connection, a refusing proxy, or with an older server, the remaining reads are sent separately.
     for await (const { at, status, headers, body } of answersTo(reads)) {
       const read = reads[at]
       if (read && left.delete(read)) read.resolve(new Response(body, { status, headers }))
@@ -52,12 +52,12 @@ async function* answersTo(reads: readonly Asked[]): AsyncGenerator<Answer> {
     })
     if (body && its.get('Content-Type')?.startsWith(ndjson)) yield* answersIn(body)
   } catch {
-    // Those that are left will say why.
+    // The remaining reads will report the error.
   }
 }
 const ndjson = 'application/x-ndjson'
 
-/** Two lines each: a head, and the body. */
+/** Two lines per response: head and body. */
 async function* answersIn(stream: ReadableStream<Uint8Array>): AsyncGenerator<Answer> {
   const reader = stream.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader()
   let text = ''

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 
-/** The newest change that this browser made. Edges report how far they are with its generation, if it concerns them. */
+/** The latest change of this browser. If it concerns edges, its generation shows their progress. */
 export type Change = { operationId: string; generation: number | undefined; at: number }
 
 const key = 'gatehouse-change'

@@ -4,7 +4,7 @@ import { queries } from './queries.ts'
 
 type Person = { id: string; name: string; active: boolean; kind: 'user' | 'bot' }
 
-/** The API keys that no one has yet: they wait for someone to accept an invitation. */
+/** API keys that wait for somebody to accept an invitation. */
 export function useWaitingKeys(): ReadonlySet<string> {
   const { data } = useQuery({ ...queries.users(), staleTime: 60_000 })
   return useMemo(
@@ -18,7 +18,7 @@ export function useWaitingKeys(): ReadonlySet<string> {
   )
 }
 
-/** Users and bots: those who can own a key. Undefined until both lists were read; a list that cannot be read counts as empty. */
+/** Users and bots, which can own keys. Undefined until both lists were read; an unreadable list counts as empty. */
 export function usePeople(): Person[] | undefined {
   const { data: users = [], isPending: usersPending } = useQuery({ ...queries.users(), staleTime: 60_000 })
   const { data: bots = [], isPending: botsPending } = useQuery({ ...queries.bots(), staleTime: 60_000 })

@@ -12,7 +12,7 @@ export class Problem extends Error {
   readonly hint: string
   readonly operationId: string | undefined
   readonly details: Readonly<Record<string, string>>
-  /** Every field that it is about. */
+  /** All invalid fields. */
   readonly errors: readonly FieldError[]
 
   constructor({ status, code, message, hint, details, errors }: Fields) {
@@ -34,7 +34,7 @@ type Fields = {
   errors?: readonly FieldError[]
 }
 
-/** No problem, but no success either: nothing was changed yet. */
+/** Neither a problem nor a success: nothing has changed yet. */
 export class SentForApproval extends Problem {
   readonly changeSetId: string
 
@@ -50,7 +50,7 @@ export class SentForApproval extends Problem {
   }
 }
 
-// The catalog's hints address people who write clients. On screen, some of them need other words.
+// The catalog's hints address developers of clients; some need other words on screen.
 const hintOnScreen: Record<string, string> = {
   ERR_UNAUTHENTICATED: 'Sign in again with the token of an active API key.',
   ERR_IP_REFUSED:
@@ -60,7 +60,7 @@ const hintOnScreen: Record<string, string> = {
   ERR_PRECONDITION_FAILED: 'Reload the page to see the current state, then make your change again.',
 }
 
-/** Fetched when something goes wrong. Without it, as when the service cannot be reached, the reference has them. */
+/** Loaded when an error occurs. If loading fails, for example offline, refers to the documentation. */
 async function hintOf(code: string): Promise<string> {
   const { hints } = await import('../generated/hints.ts').catch(() => ({ hints: {} as Record<string, string> }))
   return hints[code] ?? 'See docs/reference/errors.md.'
@@ -83,7 +83,7 @@ export async function problemOf(error: unknown): Promise<Problem> {
   })
 }
 
-/** A value that the form itself can tell to be wrong, in the words that the API would use. */
+/** A fault that the form detects itself, worded as the API would. */
 export const invalidField = (field: string, fault: string): Problem =>
   new Problem({ status: 0, code: 'ERR_INVALID_FIELD', message: `${field} ${fault}.`, hint: '', details: { field } })
 

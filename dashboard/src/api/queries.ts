@@ -6,38 +6,38 @@ import { every } from './every.ts'
 type StatisticsRange = { ms: number; step: 'minute' | 'hour' | 'day'; stepMs: number }
 type StatisticsScope = { edge_id?: string; route_id?: string; backend_id?: string }
 
-/** What an account has beyond that is for the API: see `isCut`. */
+/** Limit of rows that the dashboard reads; see `isCut`. */
 const mostRows = 12_000
-/** Whether a list goes on after what was read of it. */
+/** Whether the list has more rows than were read. */
 export const isCut = (rows: readonly unknown[]): boolean => rows.length >= mostRows
 
-/** To keep rows that are the same, so that they are not drawn again, costs a look at each: not worth it in long lists. */
+/** Keeps equal rows, so that they are not rendered again. Comparing long lists costs more than it saves. */
 const keepRows = (before: unknown, after: unknown): unknown =>
   Array.isArray(after) && after.length > 1_000 ? after : replaceEqualDeep(before, after)
 
-/** How things are changes by itself. A long list takes many requests, so it is read again less often. */
+/** Statuses change by themselves. Long lists take many requests, so they are refreshed less often. */
 const statusEvery = ({ state: { data } }: { state: { data: readonly unknown[] | undefined } }): number =>
   every(data && data.length > 1_000 ? 300_000 : 20_000)()
 
-/** What is on its way may be halted at any second; nothing happens to what has reached all waves. */
+/** An open rollout may halt at any second; a finished one no longer changes. */
 function newsEveryMs(rollout: Shapes['RolloutDetails'] | undefined): number | false {
-  // A node may say later than others that it has the changes.
+  // A node may report the changes later than others.
   if (rollout?.state === 'released') return rollout.nodes.every(({ has_changes }) => has_changes) ? false : 5_000
   const isSettled = rollout?.state === 'halted' && rollout.nodes.every(({ has_previous }) => has_previous)
   return isSettled || rollout?.state === 'waiting' ? 5_000 : 1_500
 }
 
-/** The same for one thing. It is followed more closely while a change of it is on its way. */
+/** Like `statusEvery`, for one resource, and more often while a change of it rolls out. */
 export const statusOfOneEveryMs = ({
   state: { data },
 }: {
   state: { data?: { status?: Shapes['Status'] } | undefined }
 }) => (data?.status?.rollout ? 5_000 : 15_000)
 
-/** A list of things that have a status. */
+/** A list of resources with a status. */
 const withStatus = <Options extends object>(options: Options) => ({ ...options, refetchInterval: statusEvery })
 
-/** A list followed to its end: what a page shows whole, or offers to choose from. */
+/** A complete list, for pages that show all of it or offer choices from it. */
 const wholeList = <Path extends PlainListPath>(path: Path) =>
   queryOptions({
     queryKey: ['get', path, 'whole'],
@@ -49,7 +49,7 @@ const wholeList = <Path extends PlainListPath>(path: Path) =>
     },
   })
 
-/** The reads that several pages share. */
+/** Reads shared by several pages. */
 export const queries = {
   users: () => wholeList('/users'),
   bots: () => wholeList('/bot_users'),
@@ -70,7 +70,7 @@ export const queries = {
   cells: () => $api.queryOptions('get', '/cells'),
   nodes: () => $api.queryOptions('get', '/edge_nodes', {}, { refetchInterval: every(10_000) }),
   alertRules: () => withStatus(wholeList('/alert_rules')),
-  /** The newest hundred. */
+  /** The latest hundred. */
   firingAlerts: () =>
     $api.queryOptions('get', '/alerts', { params: { query: { state: 'firing' } } }, { refetchInterval: every(10_000) }),
   alerts: () => withStatus(wholeList('/alerts')),
@@ -83,7 +83,7 @@ export const queries = {
     ),
   changeSets: () =>
     $api.queryOptions('get', '/change_sets', { params: { query: { limit: 100 } } }, { refetchInterval: every(20_000) }),
-  /** Those that someone has to decide about. An account without waves has none, and is asked less often. */
+  /** Rollouts that await a decision. Accounts without waves have none, and poll less often. */
   haltedRollouts: () =>
     $api.queryOptions(
       'get',
@@ -91,7 +91,7 @@ export const queries = {
       { params: { query: { state: 'halted', limit: 20 } } },
       { refetchInterval: every(20_000) },
     ),
-  /** The newest, with those on their way. */
+  /** The latest rollouts, including open ones. */
   rollouts: () =>
     $api.queryOptions(
       'get',
@@ -99,7 +99,7 @@ export const queries = {
       { params: { query: { limit: 20 } } },
       { refetchInterval: ({ state: { data } }) => (data?.rollouts.length === 0 ? every(60_000)() : every(20_000)()) },
     ),
-  /** One, as often as something may happen to it. */
+  /** One rollout, polled as often as it may change. */
   rollout: (id: string) =>
     queryOptions({
       queryKey: ['get', '/rollouts/{id}', id],
@@ -109,13 +109,13 @@ export const queries = {
       },
       refetchInterval: ({ state: { data } }) => newsEveryMs(data?.rollout),
     }),
-  /** What this person is putting together from forms: see draft/store.ts. */
+  /** Drafts that this person assembles from forms; see draft/store.ts. */
   drafts: () =>
     queryOptions({
       queryKey: ['get', '/change_sets', 'drafts'],
       queryFn: async () => (await import('../draft/store.ts')).readDrafts(),
     }),
-  /** Someone may have to act within a minute. */
+  /** Polled often, because somebody may have to act within a minute. */
   unconfirmed: () =>
     $api.queryOptions(
       'get',
@@ -123,7 +123,7 @@ export const queries = {
       { params: { query: { unconfirmed: true, limit: 5 } } },
       { refetchInterval: every(10_000) },
     ),
-  /** As many steps as fit, including the current one, each time they are read. */
+  /** As many steps as fit, including the current one. The range is recomputed with each read. */
   statistics: (name: string, { ms, step, stepMs }: StatisticsRange, scope: StatisticsScope) =>
     queryOptions({
       queryKey: ['get', '/traffic_statistics', name, scope],
@@ -133,15 +133,15 @@ export const queries = {
       },
       refetchInterval: every(step === 'minute' ? 10_000 : 60_000),
     }),
-  /** The newest changes, for admins. */
+  /** The latest changes, for admins. */
   changes: () => $api.queryOptions('get', '/audit_events', { params: { query: { limit: 100 } } }),
   /** For admins. */
   newlyRefused: () => $api.queryOptions('get', '/newly_refused_addresses', {}, { refetchInterval: every(20_000) }),
-  /** What each node says about each upstream. */
+  /** What each node reports about each upstream. */
   health: () => $api.queryOptions('get', '/backend_health', {}, { refetchInterval: every(10_000) }),
 }
 
-/** Reads everything again whose path begins with this one, such as an edge, its routes and the list of edges. */
+/** Refreshes all reads whose path starts with this one, such as an edge, its routes and the list of edges. */
 export function useRefresh() {
   const client = useQueryClient()
   return (prefix: string) =>

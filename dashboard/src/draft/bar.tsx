@@ -3,7 +3,7 @@ import { Link, useLocation } from 'react-router'
 import { queries } from '../api/queries.ts'
 import { Icon } from '../ui/icons.tsx'
 
-/** On every page but its own: how much is in the draft, and the way to its review. */
+/** On every page except the draft's own: the number of drafted changes, and a link to review them. */
 export function DraftBar() {
   const drafts = useQuery(queries.drafts()).data ?? []
   const { pathname } = useLocation()

@@ -3,7 +3,7 @@ import type { Rule } from '../rules.ts'
 import { movedBy, type Planned, referenceTo } from './changes.ts'
 
 const operationOf = new Map(operations.map(({ call, id }) => [call, id]))
-/** Questions are asked as usual: what a form saves may depend on the answer. */
+/** Reads are sent as usual, because a form's changes may depend on the answer. */
 const onlyAsks = /^POST \/(ip_checks|.*\/impact|change_sets\/\{id\}\/preview)$|dashboard_session/
 
 type Sent = {
@@ -14,15 +14,15 @@ type Sent = {
 const answer = (body: object): Response => new Response(JSON.stringify(body))
 
 /**
- * Keeps the changes that a form makes, instead of making them. What one creates has no id yet: later changes get a reference
- * to it, which the change set resolves.
+ * Records a form's changes instead of making them. New resources have no id yet, so later changes get a reference that
+ * the change set resolves.
  */
 export function createRecord() {
   const changes: Planned[] = []
   async function take({ request, schemaPath, params }: Sent): Promise<Response | undefined> {
     const call = `${request.method} ${schemaPath}`
     if (onlyAsks.test(call)) return undefined
-    // Forms whose changes belong together make a change set of their own, and apply it.
+    // Forms with changes that belong together create a change set of their own and apply it.
     if (call === 'POST /change_sets') {
       const together: { changes: Planned[] } = await request.json()
       changes.push(...movedBy(together.changes, changes.length))

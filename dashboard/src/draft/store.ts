@@ -4,18 +4,18 @@ import { Problem } from '../api/problem.ts'
 import { movedBy, type Planned, without } from './changes.ts'
 import { createRecord } from './record.ts'
 
-/** The metadata of a change set that someone is still putting together in the dashboard. */
+/** Metadata of a change set that is still being assembled in the dashboard. */
 export const draftMark = 'dashboard draft'
 export const isDraft = ({ metadata }: { metadata?: string | undefined }): boolean => metadata === draftMark
 
 export type Draft = Shapes['ChangeSetSummary']
 const pathOf = (id: string) => ({ path: { id } })
 
-/** Those of the person who asks, the oldest first. Usually one: two browsers can begin one at the same moment. */
+/** The caller's drafts, oldest first. Usually one, but two browsers can create one at the same moment. */
 export async function readDrafts(): Promise<Draft[]> {
   const [{ owner_id }, ...lists] = await Promise.all([
     answerOf(api.GET('/caller')),
-    // What needs approval waits from the beginning.
+    // A draft that needs approval starts in the state `waiting`.
     ...(['draft', 'waiting', 'approved'] as const).map((state) =>
       answerOf(api.GET('/change_sets', { params: { query: { state, limit: 100 } } })),
     ),
@@ -26,7 +26,7 @@ export async function readDrafts(): Promise<Draft[]> {
     .toSorted((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** As it is now, with the tag by which a change of it is refused if someone else has been faster. */
+/** The current draft with its ETag, which refuses the update if somebody else was faster. */
 async function current(id: string) {
   const { data, response } = await api.GET('/change_sets/{id}', { params: pathOf(id) })
   return { ...data, etag: response.headers.get('ETag') ?? '' }
@@ -36,12 +36,12 @@ const replace = (id: string, etag: string, body: { changes?: Planned[]; metadata
   answerOf(api.PATCH('/change_sets/{id}', { params: { ...pathOf(id), header: { 'If-Match': etag } }, body }))
 
 const mostAttempts = 4
-/** Another tab has changed, applied or discarded it in the meantime. */
+/** Another tab has changed, applied or discarded it meanwhile. */
 const isStale = (error: unknown): boolean =>
   error instanceof Problem &&
   ['ERR_PRECONDITION_FAILED', 'ERR_NOT_FOUND', 'ERR_CHANGE_SET_APPLIED'].includes(error.code)
 
-/** Adds what a form would save to the draft of this person, which begins with it if there is none. */
+/** Adds a form's changes to the person's draft, or creates one. */
 export async function addToDraft(save: () => Promise<unknown>): Promise<void> {
   const { changes, take } = createRecord()
   await recording(take, save)
@@ -61,7 +61,7 @@ async function begin(changes: Planned[]): Promise<void> {
   const { id } = await answerOf(api.POST('/change_sets', { body })).catch(withoutPlace)
   const [oldest] = await readDrafts()
   if (!oldest || oldest.id === id) return
-  // Another tab has begun one too.
+  // Another tab created a draft too.
   await append(oldest.id, changes)
   await discard(id)
 }
@@ -70,14 +70,14 @@ async function append(id: string, added: readonly Planned[]): Promise<void> {
   const { changes, etag } = await current(id)
   const all = [...changes, ...movedBy(added, changes.length)]
   await replace(id, etag, { changes: all }).catch((error) => {
-    // A change that was in it before is not about this form.
+    // Problems with earlier changes do not concern this form.
     if (error instanceof Problem && Number(error.details.change) < changes.length) throw error
     if (error instanceof Problem && error.details.code === 'ERR_PRECONDITION_FAILED') throw drafted(error)
     return withoutPlace(error)
   })
 }
 
-/** A form that relies on what is in force, such as one about the members of a group, cannot change it twice. */
+/** A form that relies on the current state, such as a group's members, cannot change it twice in one draft. */
 const drafted = ({ status, details }: Problem): Problem =>
   new Problem({
     ...{ status, code: 'ERR_PRECONDITION_FAILED', details },
@@ -85,7 +85,7 @@ const drafted = ({ status, details }: Problem): Problem =>
     hint: 'Apply the draft first, or take that change out of it.',
   })
 
-/** What someone has on the screen. It is refused if that is no longer how it is. */
+/** The version on screen. Actions are refused if the draft has changed since. */
 export type Shown = Pick<Shapes['ChangeSet'], 'id' | 'content_sha256'>
 
 async function asShown({ id, content_sha256 }: Shown) {
@@ -100,7 +100,7 @@ async function asShown({ id, content_sha256 }: Shown) {
   })
 }
 
-/** The last change takes the draft with it. */
+/** Removing the last change deletes the draft. */
 export async function takeOut(shown: Shown, index: number): Promise<void> {
   const { id, changes, etag } = await asShown(shown)
   const kept = without(changes, index)
@@ -108,13 +108,13 @@ export async function takeOut(shown: Shown, index: number): Promise<void> {
   await replace(id, etag, { changes: kept })
 }
 
-/** Sends the same changes again: what others have changed meanwhile is what they are made to from now on. */
+/** Sends the same changes again, which accepts what others have changed meanwhile as the new base. */
 export async function keepInSpiteOfConflicts(shown: Shown): Promise<void> {
   const { id, changes, etag } = await asShown(shown)
   await replace(id, etag, { changes })
 }
 
-/** From now on it is for others to look at, and no form adds to it. */
+/** Hands the draft over for review; forms no longer add to it. */
 export async function sendForApproval(shown: Shown): Promise<void> {
   const { id, etag } = await asShown(shown)
   await replace(id, etag, { metadata: '' })

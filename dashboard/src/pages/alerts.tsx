@@ -87,7 +87,7 @@ function NoRules({ isAdmin, onCreate }: { isAdmin: boolean; onCreate: () => void
 
 const counted = (count: number, one: string, many: string): string => (count === 1 ? `1 ${one}` : `${count} ${many}`)
 
-/** Nothing that is not known counts as fine. */
+/** Unknown states never count as fine. */
 export function summaryOf(alerts: readonly Alert[], next: string | null, rules: readonly AlertRule[]): string {
   if (rules.length === 0 && alerts.length === 0) return 'No rule watches anything, so no alert can fire.'
   const unknown = rules.filter(({ state }) => state === 'unknown').length

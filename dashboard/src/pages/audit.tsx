@@ -9,7 +9,7 @@ import { useUrlState } from '../ui/use_url_state.ts'
 import { ChangeList } from './audit/list.tsx'
 
 const hourMs = 60 * 60 * 1_000
-/** In days, but for the first. */
+/** In days, except the first. */
 const periods = [
   { value: '', label: 'Any time' },
   { value: 'hour', label: 'Last hour' },

@@ -19,13 +19,13 @@ const notAnAddress = 'Address must be an IPv4 or IPv6 address, such as 203.0.113
 
 const isTraffic = (target: string): target is TrafficType => Object.hasOwn(traffic, target)
 
-/** A route is asked about by itself, a TCP edge as an edge, and everything else as a kind of traffic. */
+/** A route is checked by its id, a TCP edge as an edge, and everything else as a type of traffic. */
 const bodyOf = ({ ip, target }: Question) => {
   if (isTraffic(target)) return { ip, type: target }
   return target.startsWith('edghtsrt_') ? { ip, route_id: target } : { ip, edge_id: target }
 }
 
-/** Any address against any traffic: the whole way to the verdict, without sending anything. */
+/** Checks any address against any traffic and shows how the decision is made, without sending a request. */
 export function Check() {
   const asked = useSearchParams()[0]
   const caller = $api.useQuery('get', '/caller').data
@@ -56,7 +56,7 @@ export function Check() {
         className="card body check-form"
         onSubmit={(event) => {
           event.preventDefault()
-          // The API answers what it cannot read with a refusal, as an agent must. A person has mistyped.
+          // The API treats unparsable input as refused, for agents. A person has mistyped.
           if (!parseAddress(ip.trim())) {
             setQuestion(undefined)
             setError(notAnAddress)
@@ -94,7 +94,7 @@ export function Check() {
   )
 }
 
-/** Longer lists are no use: the edge page links here with the route already chosen. */
+/** Longer lists do not help; the edge page links here with its route selected. */
 const mostOffered = 500
 
 function useTargets(chosen: string): { value: string; label: string }[] {

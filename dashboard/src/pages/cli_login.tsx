@@ -6,13 +6,13 @@ import { Skeleton } from '../ui/loading.tsx'
 import { PageHeader } from '../ui/page_header.tsx'
 import { ProblemNote } from '../ui/problem.tsx'
 
-/** Where `gatehouse login` sends the browser: a person compares the code, and decides. */
+/** The page that `gatehouse login` opens: a person compares the code and decides. */
 export function CliLogin() {
   const code = (new URLSearchParams(location.search).get('code') ?? '').toUpperCase()
   const asked = useQuery({
     queryKey: ['get', '/command_sign_in', code],
     queryFn: () => answerOf(api.GET('/command_sign_in', { params: { query: { code } } })),
-    // Once it is answered, there is nothing to ask for again.
+    // An answered request is not read again.
     staleTime: Number.POSITIVE_INFINITY,
   })
   const answer = useMutation({

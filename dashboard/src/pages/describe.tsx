@@ -16,11 +16,11 @@ type Props = {
   onClose: () => void
 }
 
-/** Description and metadata, which all resources have alike. */
+/** Edits description and metadata, common to all resources. */
 export function Describe({ path, what, onClose }: Props) {
   const former = { description: what.description ?? '', metadata: what.metadata ?? '' }
   const { values, set, isDirty } = useDraft(former)
-  // Only what the person changed: someone else may have changed the other meanwhile.
+  // Sends only edited fields: somebody else may have changed the other one meanwhile.
   const body = {
     ...(values.description !== former.description && { description: values.description }),
     ...(values.metadata !== former.metadata && { metadata: values.metadata }),

@@ -21,7 +21,7 @@ type Waiting = {
 type Over = { state: 'accepted' | 'expired' | 'withdrawn' | 'unknown' }
 type Accepted = { state: 'accepted'; token: string; expires_at: string }
 
-/** Not operations of the API: there is no caller yet. The secret goes in the body, as it never goes into an address. */
+/** Not API operations, because there is no caller yet. The secret is sent in the body, never in a URL. */
 async function post<Result>(path: string, secret: string): Promise<Result> {
   const headers = { 'Content-Type': 'application/json' }
   const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify({ secret }) }).catch(() => {
@@ -42,7 +42,7 @@ async function post<Result>(path: string, secret: string): Promise<Result> {
   })
 }
 
-/** Where the link of an invitation leads, without a session. */
+/** The target of an invitation link; needs no session. */
 export function Invitation() {
   const { hash, pathname } = useLocation()
   const navigate = useNavigate()
@@ -54,7 +54,7 @@ export function Invitation() {
   useEffect(() => {
     if (!hash) return
     setSecret(hash.slice(1))
-    // Out of the address bar and the history: who reads them later finds nothing.
+    // Removes the secret from the address bar and the history.
     void navigate(pathname, { replace: true })
   }, [hash, pathname, navigate])
   const looked = useQuery({
@@ -125,7 +125,7 @@ function Offer({ secret, offer, onAccepted, onOver }: OfferProps) {
   )
 }
 
-/** The only time that anyone sees the token. */
+/** Shows the token, for the only time. */
 function Welcome({ name, token, expires_at }: Accepted & { name: string }) {
   const client = useQueryClient()
   const navigate = useNavigate()
@@ -138,7 +138,7 @@ function Welcome({ name, token, expires_at }: Accepted & { name: string }) {
     mutationKey: ['sign in'],
     mutationFn: () => signIn(token),
     onSuccess: () => {
-      // The browser may have been signed in as someone else.
+      // The browser may have been signed in as somebody else.
       client.clear()
       void navigate('/', { replace: true })
     },

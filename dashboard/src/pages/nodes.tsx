@@ -30,7 +30,7 @@ export function Nodes() {
   )
 }
 
-/** With one cell there is nothing to tell apart. */
+/** A single cell needs no grouping. */
 function ByCell({ list: { edge_nodes, newest_generation } }: { list: Shapes['EdgeNodeList'] }) {
   const { cells = [] } = useQuery(queries.cells()).data ?? {}
   if (cells.length < 2) return <NodeTable nodes={edge_nodes} newest={newest_generation} />

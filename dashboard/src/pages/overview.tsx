@@ -12,10 +12,10 @@ import { useAttention } from './overview/use_attention.tsx'
 import { OpenRollouts } from './rollouts/open_rollouts.tsx'
 import { TrafficFigures } from './statistics/traffic_figures.tsx'
 
-// Below everything else, and only for accounts that are not set up yet.
+// Lazy: at the foot of the page, and only for accounts that are not set up yet.
 const Columns = lazy(async () => ({ default: (await import('./overview/columns.tsx')).Columns }))
 const GetStarted = lazy(async () => ({ default: (await import('./overview/get_started.tsx')).GetStarted }))
-// Most of the time nothing fires.
+// Lazy: usually no alert fires.
 const FiringAlerts = lazy(async () => ({ default: (await import('./overview/firing_alerts.tsx')).FiringAlerts }))
 
 export function Overview() {

@@ -19,7 +19,7 @@ const types: readonly { value: Type; label: string }[] = [
   { value: 'route', label: 'A path of an HTTPS edge' },
 ]
 
-/** Creates one, or changes the one that is given. */
+/** Creates a test, or edits the given one. */
 export function EditTest({ test, onClose }: Closing & { test?: AccessTest }) {
   const refresh = useRefresh()
   const { values, set, isDirty } = useDraft({
@@ -33,7 +33,7 @@ export function EditTest({ test, onClose }: Closing & { test?: AccessTest }) {
   })
   const { address, type, path, expect, description } = values
   const { edges, routes } = useTargets()
-  // The first one is what the list of choices shows until another is chosen.
+  // The select shows its first option until the user chooses.
   const edge = values.edge || (edges[0]?.value ?? '')
   const route = values.route || (routes[0]?.value ?? '')
   const target = {

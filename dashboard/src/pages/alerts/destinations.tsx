@@ -11,7 +11,7 @@ import { CreateWebhook, formats } from '../webhooks/forms.tsx'
 import { nameColumn, statusColumn, type Webhook } from '../webhooks/webhook.tsx'
 import { useDestinations } from './use_destinations.ts'
 
-/** Where alerts are sent: all rules share the destinations of the account. */
+/** Destinations of alerts, shared by all rules of the account. */
 export function Destinations({ isAdmin }: { isAdmin: boolean }) {
   const { data, error } = useDestinations(isAdmin)
   const [isCreating, setCreating] = useState(false)

@@ -10,13 +10,13 @@ import { useDestinations } from './use_destinations.ts'
 import type { Names } from './use_names.ts'
 import { type Alert, type AlertRule, isSilenced, type Kind, momentText } from './words.ts'
 
-/** What visitors notice at once. */
+/** Conditions that visitors notice immediately. */
 const urgent: readonly Kind[] = ['backend_down', 'errors']
 const toneOf = ({ kind }: Pick<Alert, 'kind'>): 'refused' | 'warned' => (urgent.includes(kind) ? 'refused' : 'warned')
 
 type Props = { alerts: readonly Alert[]; rules: readonly AlertRule[]; names: Names; isAdmin: boolean }
 
-/** What fires now: what, since when, why, and where to look. */
+/** Firing alerts: what, since when, why, and where to look. */
 export function Firing({ alerts, rules, names, isAdmin }: Props) {
   const [silencing, setSilencing] = useState<AlertRule>()
   if (alerts.length === 0) return <Quiet rules={rules} />
@@ -89,7 +89,7 @@ function FiringAlert({ alert, rule, names, isAdmin, onSilence }: ItemProps) {
   )
 }
 
-/** Where it was sent. Only admins can read that, and for others nothing is guessed. */
+/** Where the alert was sent. Only admins can read that; others see nothing. */
 function Sent({ alert, rule, isAdmin }: Pick<ItemProps, 'alert' | 'rule' | 'isAdmin'>) {
   const destinations = useDestinations(isAdmin).data
   if (alert.notified_at !== null) {
@@ -100,7 +100,7 @@ function Sent({ alert, rule, isAdmin }: Pick<ItemProps, 'alert' | 'rule' | 'isAd
   return <>Not sent yet.</>
 }
 
-/** No alert fires. That is good news only if the rules could be evaluated. */
+/** Nothing fires, which is good news only if the rules could be evaluated. */
 function Quiet({ rules }: { rules: readonly AlertRule[] }) {
   const watching = rules.filter(({ enabled }) => enabled)
   if (watching.length === 0) return null

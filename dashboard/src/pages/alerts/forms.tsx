@@ -17,7 +17,7 @@ const spansWith = (seconds: number) =>
     .sort((a, b) => a - b)
     .map((each) => ({ value: String(each), label: each === 0 ? 'At once' : `After ${spanOf(each)}` }))
 
-/** Creates one, or changes the one that is given, whose kind stays. */
+/** Creates a rule, or edits the given one, whose kind is fixed. */
 export function EditRule({ rule, names, onClose }: Closing & { rule?: AlertRule; names: Names }) {
   const refresh = useRefresh()
   const { values, set, isDirty } = useDraft({
@@ -30,7 +30,7 @@ export function EditRule({ rule, names, onClose }: Closing & { rule?: AlertRule;
   })
   const { kind, resource, seconds, percent, minutes, description } = values
   const choices = names.choices(kind)
-  // What was deleted since is still what the rule names.
+  // The rule may still name a deleted resource.
   const isGone = resource !== '' && choices.every(({ id }) => id !== resource)
   const options = [
     { value: '', label: kinds[kind].everything },

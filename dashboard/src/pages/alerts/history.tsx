@@ -12,7 +12,7 @@ import { useRange } from '../statistics/use_range.ts'
 import type { Names } from './use_names.ts'
 import { type Alert, lasted, momentText } from './words.ts'
 
-/** Alerts that fired in a range of time, and for how long. */
+/** Alerts that fired within the range, with their duration. */
 export function History({ names }: { names: Names }) {
   const { range } = useRange()
   const alerts = useQuery(queries.alerts())
@@ -84,10 +84,10 @@ const columnsFor = (names: Names, range: { since: number; now: number }): Column
   },
 ]
 
-/** Its time within the range. In words beside it, so it is silent. */
+/** The alert's time within the range. Hidden from screen readers, because the text beside it says the same. */
 function Bar({ alert, since, now }: { alert: Alert; since: number; now: number }) {
   const [from, to] = [Math.max(startOf(alert), since), Math.max(endOf(alert, now), since)]
-  // Wide enough to be seen, and within the picture.
+  // Wide enough to be visible, and inside the chart.
   const width = Math.max(1, ((to - from) / (now - since)) * 100)
   const x = Math.min(100 - width, ((from - since) / (now - since)) * 100)
   return (

@@ -132,7 +132,7 @@ const states: Record<AlertRule['state'], { health?: Health; word: string; rank: 
 }
 const staleAfterMs = 2 * 60_000
 
-/** `lastFired`: null if it never did, undefined if that is not known. */
+/** `lastFired`: null if never, undefined if unknown. */
 function RuleState({ rule, lastFired }: { rule: AlertRule; lastFired: string | null | undefined }) {
   const { health, word } = states[rule.state]
   return (

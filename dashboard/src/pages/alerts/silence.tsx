@@ -17,7 +17,7 @@ const lengths: readonly { value: Length; label: string }[] = [
   { value: 'date', label: 'Date…' },
 ]
 
-/** Null: it is not silenced any more. Undefined: what was typed is no time. */
+/** Null: no longer silenced. Undefined: the input is not a time. */
 export function untilWhen(length: Length, typed: string, now = new Date()): string | null | undefined {
   if (length === 'end') return null
   if (length === 'morning') return new Date(now.getFullYear(), now.getMonth(), now.getDate() + 1, 9).toISOString()

@@ -18,7 +18,7 @@ const testsOf = async (id: string, rule: AlertRule): Promise<Delivery[]> => {
   return deliveries.filter(({ operation, resource_id }) => operation === 'alert_rules.test' && resource_id === rule.id)
 }
 
-/** Sends a test, and says what became of it at each destination. */
+/** Sends a test and shows the result at each destination. */
 export function TestRule({ rule, onClose }: { rule: AlertRule; onClose: () => void }) {
   const { data: destinations, error } = useDestinations(true)
   return (
@@ -34,7 +34,7 @@ export function TestRule({ rule, onClose }: { rule: AlertRule; onClose: () => vo
 }
 
 function Sent({ rule, destinations }: { rule: AlertRule; destinations: readonly Webhook[] }) {
-  // Sent once, however often this is drawn.
+  // A query, so that rendering again does not send it again.
   const sent = useQuery({
     queryKey: ['test of an alert rule', rule.id],
     queryFn: async () => {
@@ -88,7 +88,7 @@ const states: Record<Delivery['status'], { health: Health; word: string }> = {
 
 function Outcome({ delivery, isFailing }: { delivery: Delivery | null | undefined; isFailing: boolean }) {
   if (!delivery || (delivery.status === 'pending' && !delivery.last_error))
-    // One that fails gets one message at a time, after those before it.
+    // A failing destination gets one message at a time, in order.
     return <State health="unknown">{isFailing ? 'Waiting, because earlier messages fail' : 'Waiting…'}</State>
   const { health, word } = states[delivery.status]
   return (

@@ -5,15 +5,15 @@ import { type Alert, type Kind, kinds } from './words.ts'
 
 type Named = { id: string; name: string; to?: string; link?: string }
 export type Names = {
-  /** What a rule of this kind can be about, each by its name. */
+  /** Resources that a rule of this kind can name. */
   choices: (kind: Kind) => readonly Named[]
   nameOf: (id: string) => string
   titleOf: (alert: Pick<Alert, 'kind' | 'resource_id'>) => string
-  /** Where to look. Undefined if the person may not see the page. */
+  /** The page to look at. Undefined if the person may not see it. */
   placeOf: (alert: Pick<Alert, 'kind' | 'resource_id'>) => { to: string; words: string } | undefined
 }
 
-/** What the ids in alerts and rules stand for, from lists that the sidebar reads anyway. */
+/** Names for ids in alerts and rules, from lists that the sidebar reads anyway. */
 export function useNames(isAdmin: boolean): Names {
   const backends = useQuery(queries.backends()).data ?? []
   const groups = useGroups() ?? []

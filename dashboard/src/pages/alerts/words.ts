@@ -5,11 +5,11 @@ export type AlertRule = Shapes['AlertRule']
 export type Kind = AlertRule['kind']
 
 type Words = {
-  /** What the form calls it. */
+  /** Label in the form. */
   choice: string
-  /** What a rule without a resource watches. */
+  /** Label of a rule without a resource. */
   everything: string
-  /** Says that it holds for the thing with this name. */
+  /** Title of an alert about the named resource. */
   title: (name: string) => string
 }
 
@@ -65,7 +65,7 @@ export function spanOf(seconds: number): string {
 }
 
 const digits = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
-/** How long the alert went on, in one unit. */
+/** Duration of the alert, in one unit. */
 export function lasted(milliseconds: number): string {
   const minutes = Math.round(milliseconds / 60_000)
   if (minutes < 1) return 'less than 1 min'
@@ -73,7 +73,7 @@ export function lasted(milliseconds: number): string {
   return minutes < 48 * 60 ? `${digits.format(minutes / 60)} h` : `${digits.format(minutes / 60 / 24)} d`
 }
 
-/** When an alert of the rule fires, as a sentence without its resource. */
+/** The condition of the rule as a sentence, without its resource. */
 export const conditionOf = ({ kind, percent }: Pick<AlertRule, 'kind' | 'percent'>): string =>
   kind === 'errors' && percent !== null ? `More than ${digits.format(percent)} % of requests fail` : kinds[kind].choice
 
@@ -93,7 +93,7 @@ const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-dig
 const dayAndClock = new Intl.DateTimeFormat('en-GB', {
   ...{ day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' },
 })
-/** '18:00', or with the day if it is not today. */
+/** '18:00', with the day if it is not today. */
 export function momentText(moment: string, now = new Date()): string {
   const date = new Date(moment)
   return (date.toDateString() === now.toDateString() ? clock : dayAndClock).format(date)

@@ -27,7 +27,7 @@ export const nouns: Record<string, string> = {
   approval_policy: 'approval policy',
   rollouts: 'rollout',
 }
-/** Modules whose names are not words. */
+/** Modules whose names need special spelling. */
 export const modules: Record<string, string> = { ip_restriction: 'IP restriction' }
 const verbs: Record<string, string> = {
   create: 'created',
@@ -55,7 +55,7 @@ const verbs: Record<string, string> = {
   remove_rules: 'removed rules of',
 }
 
-/** What is said in other words than by its verb and its noun; commands on the server are no operations of the API. */
+/** Phrases for operations that verb and noun do not describe well; commands on the server are not API operations. */
 const phrases: Record<string, string> = {
   'approval_policy.break_glass': 'did without approval for',
   'rollouts.urgent': 'did not wait for the watch with',
@@ -88,7 +88,7 @@ const phrases: Record<string, string> = {
   'server.domains.displace': 'took hostports out of force of',
 }
 
-/** 'changed IP restriction', 'set the request headers of route': an operation as one would say it. */
+/** Describes an operation: 'changed IP restriction', 'set the request headers of route'. */
 export function deedOf(operation: string): string {
   const phrase = phrases[operation]
   if (phrase) return phrase
@@ -99,7 +99,7 @@ export function deedOf(operation: string): string {
   return module ? `${verb} the ${modules[module] ?? module.replaceAll('_', ' ')} of ${noun}` : `${verb} ${noun}`
 }
 
-/** What people call the thing: of its later state, or of the one before it was deleted. */
+/** Name of the resource, from its state after the change, or before its deletion. */
 export function subjectOf({
   before,
   after,

@@ -3,10 +3,13 @@ import type { AuditEvent } from './describe.ts'
 
 type Change = { field: string; before: string | undefined; after: string | undefined }
 
-// Told elsewhere on the page, or the same in every event.
+// Fields shown elsewhere on the page, or equal in every event.
 const unsaid = new Set(['id', 'uri', 'created_at'])
 
-/** The fields in which two states differ, one line each. A field of objects is taken apart, so that a change is small. */
+/**
+ * Fields that differ between two states, one per line. Objects are compared field by field, so that a change stays
+ * small.
+ */
 export function changesBetween(before: unknown, after: unknown, place = ''): Change[] {
   if (isObject(before) || isObject(after)) {
     const [from, to] = [isObject(before) ? before : {}, isObject(after) ? after : {}]
@@ -19,7 +22,7 @@ export function changesBetween(before: unknown, after: unknown, place = ''): Cha
   return from === to ? [] : [{ field: place, before: from, after: to }]
 }
 
-/** A module shows the policies that it refers to twice. */
+/** A module shows its policies twice. */
 const isRepeated = (field: string, ...states: object[]): boolean =>
   field === 'ip_policy_ids' && states.some((state) => 'ip_policies' in state)
 
@@ -34,7 +37,7 @@ function shown(value: unknown): string | undefined {
   return JSON.stringify(value)
 }
 
-/** Names instead of ids, as far as they are known. */
+/** Replaces ids with names where known. */
 const named = (text: string, { policy }: Names): string =>
   text.replaceAll(/\b(ipp|ipx|edgtcp|edghts)_[0-9a-z]{26}\b/g, (id) => policy(id))
 

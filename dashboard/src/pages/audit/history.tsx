@@ -2,7 +2,7 @@ import { $api } from '../../api/client.ts'
 import { Section } from '../../ui/section.tsx'
 import { ChangeList } from './list.tsx'
 
-/** The changes of one thing, below what else its page shows. Only admins may read the audit log. */
+/** Changes of one resource, below its details. Only admins may read the audit log. */
 export function History({ resourceId }: { resourceId: string }) {
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   if (!isAdmin) return null

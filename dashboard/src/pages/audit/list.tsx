@@ -16,12 +16,13 @@ import { Subject, Who } from './who.tsx'
 type Filters = { operation?: string; source_ip?: string; since?: string }
 type Props = { ownerId?: string | undefined; apiKeyId?: string; resourceId?: string | undefined; filters?: Filters }
 
-/** Changes, newest first, field by field: all of them, those of one person, or those of one thing. */
+/** Changes, newest first, field by field: all, those of one person, or those of one resource. */
 export function ChangeList({ ownerId, apiKeyId, resourceId, filters }: Props) {
   const events = $api.useInfiniteQuery(
     'get',
     '/audit_events',
-    // Pages must not have the key of a single read, such as that of the overview: another limit is enough.
+    // The key of an infinite query must differ from that of a single read, such as the overview's; a different limit
+    // suffices.
     {
       params: {
         query: {
@@ -36,7 +37,7 @@ export function ChangeList({ ownerId, apiKeyId, resourceId, filters }: Props) {
     {
       pageParamName: 'before_id',
       initialPageParam: null,
-      // Not the last row: a page of several filters may have none, and go on all the same.
+      // Not the last row: with several filters, a page may be empty and still have a next one.
       getNextPageParam: ({ next_page_uri: next }) => (next ? new URL(next).searchParams.get('before_id') : undefined),
     },
   )
@@ -69,7 +70,7 @@ const kindOf = ({ before, after }: AuditEvent): { tone: Tone; word: string } =>
       ? { tone: 'refused', word: 'Deleted' }
       : { tone: 'neutral', word: 'Changed' }
 
-/** A change shows what changed; after a creation or deletion, all fields can be opened. */
+/** Shows the changed fields; for a creation or deletion, all fields on demand. */
 function Fields({ event }: { event: AuditEvent }) {
   if (event.resource_id.startsWith('ses_')) return null
   if (event.before && event.after) return <Diff event={event} />

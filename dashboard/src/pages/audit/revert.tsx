@@ -14,19 +14,19 @@ import { Diff } from './diff.tsx'
 
 type Props = { title: string; reversal: Reversal; note?: string; onClose: () => void }
 
-/** What taking one change back would do, or what is in the way. Later changes stay. */
+/** Previews reverting one change, or shows the obstacles. Later changes stay. */
 export function Revert({ title, reversal, note = 'Only this change is taken back. Later ones stay.', onClose }: Props) {
   const draft = useQuery({
     queryKey: ['revert', reversal.id],
     retry: false,
     gcTime: 0,
-    // Each time it is asked makes a draft, and much on a page refreshes everything.
+    // Every fetch creates a draft, and many actions on a page refresh all queries.
     staleTime: 'static',
     queryFn: async ({ signal }) => {
       const { id, state } = await draftReversal(reversal)
       const of = { params: { path: { id } }, body: {} }
       const preview = await answerOf(api.POST('/change_sets/{id}/preview', of))
-      // Closed before there was anything to see.
+      // The dialog was closed before the preview arrived.
       if (signal.aborted) await api.DELETE('/change_sets/{id}', { params: of.params })
       return { id, isWaiting: state === 'waiting', preview }
     },
@@ -52,7 +52,7 @@ export function Revert({ title, reversal, note = 'Only this change is taken back
         onClose()
       }}
       onClose={(isSent) => {
-        // The draft was only made to be looked at.
+        // The draft existed only for the preview.
         if (!isSent && draft.data) api.DELETE('/change_sets/{id}', of).catch(() => {})
         onClose()
       }}
@@ -72,7 +72,7 @@ export function Revert({ title, reversal, note = 'Only this change is taken back
   )
 }
 
-/** The event of a module has nothing but the module. */
+/** The event of a module contains only the module. */
 const fateOf = (before: object | null, after: object | null): string => {
   const whole = before ?? after ?? {}
   if ((before && after) || !('id' in whole)) return 'changes'
@@ -81,7 +81,7 @@ const fateOf = (before: object | null, after: object | null): string => {
 
 type Difference = Shapes['ChangeSetPreview']['differences'][number]
 
-/** The event of a module does not have the name of its route. */
+/** The event of a module does not name its route. */
 function nameOf({ resource, before, after }: Pick<Difference, 'resource' | 'before' | 'after'>, names: Names): string {
   const own = subjectOf({ before, after, resource_id: resource })
   return own === resource ? (names.route(resource) ?? names.edge(resource)) : own
@@ -91,7 +91,7 @@ const count = new Intl.NumberFormat('en')
 const some = (number: number, one: string, many: string): string =>
   `${count.format(number)} ${number === 1 ? one : many}`
 
-/** What matters most, in a line. */
+/** The key figures in one line. */
 function Figures({ preview: { impact, failed_access_tests } }: { preview: Shapes['ChangeSetPreview'] }) {
   const { newly_refused: refused, newly_allowed: allowed, unknown } = impact
   const failed = failed_access_tests.length

@@ -15,7 +15,7 @@ import { membersOf, type Uses } from './use_uses.ts'
 
 type Props = { backend: Backend; uses: Uses; onClose: () => void }
 
-/** Another server beside those of a backend: one change, which makes the group and moves what uses the server if need be. */
+/** Adds a server to a backend in one change, which creates a group and moves the users of the server if necessary. */
 export function AddServer({ backend, uses, onClose }: Props) {
   const places = placesOf(backend, uses)
   const [chosen, choose] = useState(() => (places[0] ? placeId(places[0]) : ''))
@@ -41,7 +41,7 @@ export function AddServer({ backend, uses, onClose }: Props) {
       action="Add server"
       isDirty={isDirty}
       isReady={values.address.trim() !== ''}
-      // Its settings are copied, so they must be known.
+      // Its settings are copied, so they must be loaded first.
       isWaiting={servers === undefined}
       save={save}
       canDraft

@@ -7,11 +7,10 @@ import { type Group, nameOfGroup } from '../edges/backend_options.ts'
 export type Server = Shapes['StaticBackend']
 export type Backend = { kind: 'static'; backend: Server } | Group
 
-/** What people call it. */
 export const nameOf = (backend: Backend): string =>
   backend.kind === 'static' ? (backend.backend.description ?? backend.backend.address) : nameOfGroup(backend)
 
-/** One backend of whichever kind its id has. */
+/** One backend; the id determines its kind. */
 export const backendQuery = (id: string) =>
   queryOptions({ queryKey: ['get', '/backends', id], queryFn: () => read(id), refetchInterval: 15_000 })
 
@@ -26,7 +25,7 @@ async function read(id: string): Promise<Backend> {
   return { kind: 'static', backend: await answerOf(api.GET('/backends/static/{id}', of)) }
 }
 
-/** A backend of any kind by its name, as a link to its page. */
+/** Link to a backend of any kind, by name. */
 export function BackendLink({ id }: { id: string }) {
   const servers = useQuery(queries.backends()).data
   const weighted = useQuery(queries.weightedBackends()).data

@@ -49,13 +49,13 @@ function Parts({ backend, uses }: { backend: Backend; uses: Uses | null | undefi
       {uses === undefined && <Skeleton lines={3} />}
       {uses === null && <p className="note warned">What uses this backend could not be read.</p>}
       {uses && <Traffic id={backend.backend.id} uses={uses} />}
-      {/* The report has up to 1,000 servers: an empty list does not say that this one is fine, its state does. */}
+      {/* The report is limited to 1,000 servers, so an empty list does not prove health; the state does. */}
       <HealthTable reported={healthOf?.(backend.backend.id) ?? []} />
     </>
   )
 }
 
-/** What passes through a group is counted for the group, so that its members would seem to have nothing. */
+/** Traffic through a group is counted for the group, so its members would seem to have none. */
 function Traffic({ id, uses: { direct, groups } }: { id: string; uses: Uses }) {
   const used = groups.filter(({ uses }) => uses.length > 0)
   const counted = used.length > 0 && (

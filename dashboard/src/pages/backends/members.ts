@@ -3,7 +3,7 @@ import type { Group } from '../edges/backend_options.ts'
 
 export type Weights = Record<string, number>
 
-/** The group as it is now with the ETag of that: what is on the page may be some seconds old. */
+/** The current group with its ETag: the page may be seconds old. */
 export async function readWeights(id: string): Promise<{ weights: Weights; etag: string }> {
   const { data, response } = await api.GET('/backends/weighted/{id}', { params: { path: { id } } })
   return { weights: data?.backends ?? {}, etag: response.headers.get('etag') ?? '' }
@@ -13,7 +13,7 @@ export async function readOrder(id: string): Promise<{ order: string[]; etag: st
   return { order: [...(data?.backends ?? [])], etag: response.headers.get('etag') ?? '' }
 }
 
-/** Someone else's change between reading and writing is refused rather than overwritten. */
+/** Refuses to overwrite a concurrent change. */
 export async function changeWeights(id: string, change: (weights: Weights) => Weights): Promise<void> {
   const { weights, etag } = await readWeights(id)
   const params = { path: { id }, header: { 'If-Match': etag } }
@@ -28,5 +28,5 @@ export async function takeOut(group: Group, member: string): Promise<void> {
   await answerOf(api.PATCH('/backends/failover/{id}', { params, body: { backends } }))
 }
 
-/** As much as the others get: what a server had before it was drained is not kept. */
+/** The same weight as the others: the weight from before a drain is not stored. */
 export const usualWeight = (weights: Weights): number => Math.max(0, ...Object.values(weights)) || 100

@@ -3,7 +3,7 @@ import { type Backend, nameOf, type Server } from './backend.tsx'
 import { readOrder, readWeights } from './members.ts'
 import type { Use } from './use_uses.ts'
 
-/** Where another server can go: into a group that there is, or into a new one that takes the place of the server. */
+/** Where to add a server: to an existing group, or to a new one that replaces the server. */
 export type Place =
   | { kind: 'group'; group: Extract<Backend, { kind: 'weighted' | 'failover' }> }
   | { kind: 'new'; server: Server; uses: readonly Use[] }
@@ -16,7 +16,7 @@ type Wanted = { address: string; description: string; weight: number; like: Serv
 
 const [newServer, newGroup] = ['{{changes[0].id}}', '{{changes[1].id}}']
 
-/** The server and all that must change with it, from what is so now: a page may be some seconds old. */
+/** The server and all dependent changes, planned from current data: the page may be seconds old. */
 export async function planServer({ address, description, weight, like, place }: Wanted): Promise<Planned[]> {
   const server = { address, ...(description && { description }), ...(like && settingsOf(like)) }
   const created = { operation: 'static_backends.create', body: server }
@@ -34,19 +34,19 @@ export async function planServer({ address, description, weight, like, place }: 
     return [created, { operation: 'weighted_backends.update', parameters: { id }, body, if_match: etag }]
   }
   const { order, etag } = await readOrder(id)
-  // A fixed response answers when no server is up, so it stays last.
+  // A fixed response answers if no server is up, so it stays last.
   const servers = order.filter((each) => !each.startsWith('bkdhr_'))
   const body = { backends: [...servers, newServer, ...order.slice(servers.length)] }
   return [created, { operation: 'failover_backends.update', parameters: { id }, body, if_match: etag }]
 }
 
-/** Servers that share traffic are usually alike. */
+/** Servers that share traffic usually have the same settings. */
 const settingsOf = ({ tls, protocol, send_proxy_protocol, health_check }: Server) => ({
   tls: { enabled: tls.enabled },
   ...{ protocol, send_proxy_protocol, health_check },
 })
 
-/** To the new group, unless it was moved elsewhere in the meantime. */
+/** Moves a user to the new group, unless it was pointed elsewhere meanwhile. */
 async function move({ edgeId, routeId }: Use, from: string): Promise<Planned[]> {
   const { data, response } = routeId
     ? await api.GET('/edges/https/{edge_id}/routes/{id}/backend', {

@@ -28,7 +28,7 @@ type Ask = { what: 'drain' | 'take out'; row: Row } | { what: 'edit'; server: Se
 const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 })
 const textOf = ({ server, id }: Row): string => server?.address ?? id
 
-/** The servers of a backend: itself, or the members of a group, with what each gets. */
+/** The servers of a backend: itself or the members of a group, with their shares. */
 export function Servers({ backend }: { backend: Backend }) {
   const servers = useQuery(queries.backends()).data
   const responses = useQuery(queries.responseBackends()).data
@@ -183,7 +183,7 @@ function columnsFor(backend: Backend, entriesFor: ((row: Row) => MenuEntry[]) | 
 
 const statusOf = (server: Server | undefined): Status | undefined => server?.status
 
-/** What it gets while all of them are up. */
+/** Its share of the traffic while all servers are up. */
 function Share({ weights, id }: { weights: Weights; id: string }) {
   const weight = weights[id] ?? 0
   if (weight === 0) return <Badge tone="warned">Drained</Badge>

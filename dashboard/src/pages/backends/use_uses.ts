@@ -5,7 +5,7 @@ import { type Group, useGroups } from '../edges/backend_options.ts'
 
 /** A route, or a TCP edge, that forwards to a backend. */
 export type Use = {
-  /** The id of the route, or of the edge that has none. */
+  /** Id of the route, or of the TCP edge. */
   id: string
   edgeId: string
   routeId?: string
@@ -19,7 +19,7 @@ export type Use = {
 
 export type Uses = {
   direct: readonly Use[]
-  /** What it is a member of, each with what uses that. */
+  /** Groups that contain it, with the users of each. */
   groups: readonly { group: Group; uses: readonly Use[] }[]
 }
 
@@ -55,7 +55,10 @@ export const membersOf = (group: Group): string[] =>
       ? [...group.backend.backends]
       : []
 
-/** Who forwards to a backend, directly and through groups. Undefined while that is read; null when it could not be. */
+/**
+ * Routes and TCP edges that forward to a backend, directly or through groups. Undefined while loading; null if
+ * unreadable.
+ */
 export function useUses(id: string): Uses | null | undefined {
   const https = useQuery(queries.httpsEdges())
   const tcp = useQuery(queries.tcpEdges())

@@ -11,7 +11,7 @@ type Closing = { onClose: () => void }
 type Pair = { certificate_pem: string; private_key_pem: string }
 const nothing: Pair = { certificate_pem: '', private_key_pem: '' }
 
-/** Both together: neither is of any use without the other. */
+/** Both together, because neither works alone. */
 function PairFields({ values, set }: { values: Pair; set: (name: keyof Pair) => (text: string) => void }) {
   return (
     <>
@@ -92,7 +92,7 @@ export function ReplaceCertificate({ certificate, onClose }: Closing & { certifi
 
 type Deleting = Closing & { certificate: Certificate; onDeleted: () => void }
 
-/** Refused by the API while a domain uses it, with the domains in its message. */
+/** The API refuses it while domains use the certificate, and names them. */
 export function DeleteCertificate({ certificate, onDeleted, onClose }: Deleting) {
   const refresh = useRefresh()
   return (

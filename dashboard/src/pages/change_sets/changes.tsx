@@ -5,20 +5,19 @@ import { Section } from '../../ui/section.tsx'
 
 type Planned = Shapes['ChangeSet']['changes'][number]
 
-/** What needs it goes with it. */
+/** Removing a change removes its dependents too. */
 const takeOutText = (indexes: readonly number[]): string =>
   `Take out ${new Intl.ListFormat('en').format(indexes.map((index) => String(index + 1)))}`
 
 type Props = {
   changes: readonly Planned[]
-  /** What each of them does. */
+  /** Description of each change. */
   words: readonly string[]
-  /** Undefined: they are not this person's to take out. */
+  /** Undefined: this person may not remove them. */
   onTakeOut: ((index: number) => void) | undefined
   isPending: boolean
 }
 
-/** The changes in their order. */
 export function Changes({ changes, words, onTakeOut, isPending }: Props) {
   return (
     <Section title="Changes" note={changes.length}>

@@ -21,13 +21,13 @@ import { Changes } from './changes.tsx'
 import { isOpen, StateOf, useNameOfPerson } from './state.tsx'
 import { changesInWords } from './words.ts'
 
-/** What it would change now, who made and approved it, and what can be done with it. */
+/** The current effect of the change set, its authors and approvers, and the possible actions. */
 export function ChangeSetDetail({ id }: { id: string }) {
   const path = { params: { path: { id } } }
   const found = $api.useQuery('get', '/change_sets/{id}', path, { refetchInterval: 5_000, retry: false })
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const client = useQueryClient()
-  // Not in what is shown for each content: it says why something else is shown now.
+  // Kept outside the part that depends on the content, because it explains why the content has changed.
   const acting = useMutation({
     mutationFn: ({ act }: Act) => act(),
     onSettled: () => client.invalidateQueries(),
@@ -65,7 +65,7 @@ export function ChangeSetDetail({ id }: { id: string }) {
 
 const previewOf = ({ id, content_sha256 }: Pick<Shapes['ChangeSet'], 'id' | 'content_sha256'>) =>
   queryOptions({
-    // Another content has another preview.
+    // The preview depends on the content.
     queryKey: ['post', '/change_sets/{id}/preview', id, content_sha256],
     queryFn: () => answerOf(api.POST('/change_sets/{id}/preview', { params: { path: { id } }, body: {} })),
     retry: false,
@@ -73,7 +73,7 @@ const previewOf = ({ id, content_sha256 }: Pick<Shapes['ChangeSet'], 'id' | 'con
 
 const none = { id: '', content_sha256: '', changes: [] }
 
-/** Names of what its changes are about, as soon as they are known. */
+/** Names of the resources in its changes, as soon as they are loaded. */
 function useWords(changeSet: Shapes['ChangeSet'] | undefined) {
   const names = useNames()
   const preview = useQuery({
@@ -108,7 +108,7 @@ function People({ changeSet }: { changeSet: Shapes['ChangeSet'] }) {
   )
 }
 
-/** For how long it is tried. What is not confirmed in time is undone. */
+/** Trial period. Unconfirmed changes are undone at its end. */
 const trials = [
   { value: '0', label: 'For good' },
   { value: '600', label: 'For 10 minutes, unless confirmed' },
@@ -120,7 +120,7 @@ type Act = { name: string; act: () => Promise<unknown> }
 type Acting = UseMutationResult<unknown, Error, Act>
 type OpenProps = { changeSet: Shapes['ChangeSet']; acting: Acting }
 
-/** Each button by its name, so that only the one that was pressed is pending. */
+/** Names each button, so that only the pressed one is pending. */
 const buttonsOf = (acting: Acting) =>
   function button(name: string, act: Act['act'], more: { kind?: 'primary'; isDisabled?: boolean } = {}) {
     const isPending = acting.isPending && acting.variables.name === name
@@ -161,7 +161,7 @@ function Open({ changeSet, words, acting }: OpenProps & { words: readonly string
             changeSet={changeSet}
             caller={caller}
             acting={acting}
-            // What is decided about is what the preview has shown.
+            // The person decides about what the preview has shown.
             isSeen={preview.isSuccess}
             hasConflicts={hasConflicts}
           />
@@ -226,7 +226,7 @@ function Actions({ changeSet, caller, acting, isSeen, hasConflicts }: ActionsPro
 
 type RefusedProps = { error: unknown; retry: () => void; onConfirm: () => void; isPending: boolean }
 
-/** Why it could not be done, with the ways to go on that there are. */
+/** Why it failed, with ways to proceed. */
 function Refused({ error, retry, onConfirm, isPending }: RefusedProps) {
   if (isUnusual(error)) return <UnusualNote error={error} onConfirm={onConfirm} isPending={isPending} />
   return brokenTests(error, retry, isPending) ?? <ProblemNote error={error} />

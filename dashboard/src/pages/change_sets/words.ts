@@ -4,7 +4,7 @@ import type { Names } from '../traffic/names.ts'
 
 type Planned = Shapes['ChangeSet']['changes'][number]
 export type Difference = Shapes['ChangeSetPreview']['differences'][number]
-/** What one change does, to what, and where that is: as far as it has a name. */
+/** A change, with names of its resource and the parent where known. */
 type Deed = { operation: string; own?: string | undefined; within?: string | undefined }
 
 const verbs: Record<string, string> = {
@@ -35,7 +35,7 @@ function phraseOf({ operation, own, within }: Deed, number: number): string {
 
 const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-/** All of them in a line; those of a kind in the same place are counted. */
+/** All changes in one line; equal ones in the same place are counted. */
 function titleOf(deeds: readonly Deed[]): string {
   const kinds = Map.groupBy(deeds, ({ operation, within }) => `${operation} ${within}`)
   const phrases = [...kinds.values()].map((same) => phraseOf(same[0] as Deed, same.length))
@@ -43,13 +43,13 @@ function titleOf(deeds: readonly Deed[]): string {
   return capitalized(phrases.slice(0, mostNamed).join(', ') + (more > 0 ? `, and ${more} more` : ''))
 }
 
-/** Without names: the list has nothing but the operations. */
+/** Without names: the list contains only operations. */
 export const titleOfOperations = (operations: readonly string[]): string =>
   titleOf(operations.map((operation) => ({ operation })))
 
 const reference = /^\{\{changes\[(\d+)\]\.id\}\}$/
 
-/** The differences of a preview know what exists already, such as the range of a rule and its policy. */
+/** The preview's differences supply names of existing resources, such as a rule's range and its policy. */
 function deedOf(
   { operation, parameters = {}, body = {} }: Planned,
   differences: readonly Difference[],
@@ -74,7 +74,7 @@ function deedOf(
   return { operation, own, within: nameOf(edge_id ?? policy) }
 }
 
-/** What each of them does, and all of them in a line. */
+/** A description of each change, and of all in one line. */
 export function changesInWords(
   changes: readonly Planned[],
   differences: readonly Difference[],

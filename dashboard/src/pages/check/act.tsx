@@ -21,16 +21,16 @@ import { RuleForm } from '../policies/rule_form.tsx'
 type Result = Shapes['IpCheckResult']
 type Wanted = { policyId: string; deny?: string | undefined }
 
-/** Where a change would let a refused address in: at the rule that denies it, or in any policy of what refuses it. */
+/** Changes that could let a refused address in: of the rule that denies it, or of any policy of the refusing step. */
 export function choicesOf({ steps }: Result): Wanted[] {
-  // Warning restrictions come second: a change there lets no one in.
+  // Unenforced restrictions come last, because changing them lets nobody in.
   const refusing = steps.find(({ allowed, enforced }) => !allowed && enforced) ?? steps.find(({ allowed }) => !allowed)
   const deny = refusing?.policies.find(({ action }) => action === 'deny')
   if (deny) return [{ policyId: deny.ip_policy.id, deny: deny.cidr ?? undefined }]
   return refusing?.policies.map(({ ip_policy }) => ({ policyId: ip_policy.id })) ?? []
 }
 
-/** What would let a refused address in: a rule of its own or, since no allow overrides a deny, another deny. */
+/** Offers to let a refused address in: by a new rule or, because no allow overrides a deny, by changing the deny. */
 export function Act({ result }: { result: Result }) {
   const [wanted, setWanted] = useState<Wanted>()
   const policies = useQuery(queries.policies()).data
@@ -58,7 +58,7 @@ export function Act({ result }: { result: Result }) {
 
 type ChangeProps = { ip: string; wanted: Wanted; name: string; from?: string; onClose: () => void }
 
-/** The same review as for a draft of the policy's page. */
+/** The same review as for a draft on the policy page. */
 export function Change({ ip, wanted: { policyId, deny }, name, from = 'From a check', onClose }: ChangeProps) {
   const rules = useQuery(rulesOf(policyId)).data
   const [draft, setDraft] = useState<Draft>()

@@ -8,20 +8,20 @@ type Question = Shapes['IpCheckCreate']
 type Props = {
   question: Question
   names: Names
-  /** The policy to change if several could let the address in; otherwise the first. */
+  /** The policy to change if several qualify; otherwise the first. */
   preferredPolicy?: string | undefined
-  /** Where the new rule comes from, for its description. */
+  /** Origin of the new rule, for its description. */
   from: string
-  /** Why there is nothing to do when the address is let in by now. */
+  /** Explanation if the address is allowed by now. */
   allowedMeanwhile: string
   onClose: () => void
 }
 
-/** Checks by the rules as they are at this moment. */
+/** Decides by the current rules. */
 export const useCheckNow = (question: Question, isEnabled = true) =>
   $api.useQuery('post', '/ip_checks', { body: question }, { enabled: isEnabled, staleTime: 5_000, retry: false })
 
-/** Lets an address in that was refused, with the same review as a draft of the policy's page. */
+/** Lets a refused address in, with the same review as a draft on the policy page. */
 export function AllowNow({ question, names, preferredPolicy, from, allowedMeanwhile, onClose }: Props) {
   const check = useCheckNow(question)
   if (check.isError)

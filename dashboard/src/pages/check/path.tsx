@@ -9,7 +9,7 @@ type Result = Shapes['IpCheckResult']
 type Step = Result['steps'][number]
 type End = 'allowed' | 'refused' | 'warned'
 
-/** The evaluation of an address from top to bottom: each step with its policies, and the decision at the end. */
+/** The evaluation of an address from top to bottom: each step with its policies, then the decision. */
 export function Path({ result, target }: { result: Result; target: string }) {
   const end: End = !result.allowed ? 'refused' : result.steps.every(({ allowed }) => allowed) ? 'allowed' : 'warned'
   return (
@@ -49,7 +49,7 @@ export function Path({ result, target }: { result: Result; target: string }) {
 const verdictOf = (end: End): string =>
   end === 'refused' ? 'Refused' : end === 'warned' ? 'Allowed with a warning' : 'Allowed'
 
-/** The reason without ids: the API's sentence has them, but the steps above already show what they refer to. */
+/** The reason without ids, which the steps above already show. */
 function sentenceOf({ steps, allowed, reason }: Result): string {
   const refusing = steps.find((step) => step.enforced && !step.allowed)
   const deny = refusing?.policies.find(({ action }) => action === 'deny')

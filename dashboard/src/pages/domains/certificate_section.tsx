@@ -14,7 +14,7 @@ import { adviceFor, OrderState, orderOf } from './management.tsx'
 
 export function CertificateOf({ domain, onChange }: { domain: Domain; onChange: () => void }) {
   const mayChange = useMayChange()
-  // By itself: orders bring new ones, and renewals change them.
+  // Polled, because orders and renewals replace certificates.
   const used = $api.useQuery(
     'get',
     '/tls_certificates/{id}',

@@ -10,7 +10,7 @@ import type { Domain } from './domain.tsx'
 const managed = 'managed'
 type Draft = { certificate: string; keyType: 'ecdsa' | 'rsa' }
 
-/** One that Gatehouse orders and renews, one of the account's own, or none. */
+/** A managed certificate, an uploaded one, or none. */
 export function ChooseCertificate({ domain, onClose }: { domain: Domain; onClose: () => void }) {
   const certificates = useQuery(queries.certificates()).data ?? []
   const policy = domain.certificate_management_policy

@@ -56,7 +56,7 @@ export function DomainDetail({ id }: { id: string }) {
       <Loaded query={domain} lines={6}>
         {(shown) => (
           <>
-            {/* What is next below says what to do about it. */}
+            {/* The next section explains what to do about it. */}
             {shown.status?.code !== 'domain_unverified' && <StatusNote status={shown.status} />}
             <Ownership domain={shown} />
             <CertificateOf domain={shown} onChange={() => setOpen('certificate')} />
@@ -73,7 +73,7 @@ export function DomainDetail({ id }: { id: string }) {
   )
 }
 
-/** What has to be in DNS, and what DNS said when it was last asked. */
+/** The required DNS record, and the result of the last check. */
 function Ownership({ domain }: { domain: Domain }) {
   const { verification } = domain
   const mayChange = useMayChange()

@@ -6,7 +6,7 @@ export type Domain = Shapes['ReservedDomain']
 
 export const isHeld = ({ verification: { status } }: Domain): boolean => status !== 'pending' && status !== 'lapsed'
 
-/** How it is, in words. Those about its owner would hide that something else is the matter. */
+/** The status in words. Words about ownership are used only if nothing else is wrong. */
 export function wordsOf({ status, verification }: Domain): string {
   const isOfOwner = status?.code === 'ok' || status?.code.startsWith('domain_')
   return isOfOwner ? wordsFor(verification) : wordOf(status)

@@ -9,7 +9,7 @@ import type { Domain } from './domain.tsx'
 
 type Closing = { onClose: () => void }
 
-/** Leads to the page of the domain, which says what to put into DNS. */
+/** Leads to the domain's page, which shows the required DNS record. */
 export function ReserveDomain({ onClose }: Closing) {
   const { values, set, isDirty } = useDraft({ domain: '', description: '' })
   const refresh = useRefresh()

@@ -4,10 +4,10 @@ import type { Domain } from './domain.tsx'
 
 type Order = { health: Health; title: string; isFailed: boolean }
 
-/** What is missing before anything is ordered: nothing has failed. */
+/** Missing preconditions of an order; nothing has failed. */
 const isMissing: Readonly<Record<string, true>> = { unverified: true, no_hostports: true }
 
-/** The state of the certificate that Gatehouse orders and renews; undefined when that is done by hand. */
+/** State of the managed certificate; undefined if it is not managed. */
 export function orderOf({ certificate_management_status: status }: Domain): Order | undefined {
   if (!status) return undefined
   const { renews_at, provisioning_job: job } = status
@@ -61,5 +61,4 @@ const advice: Readonly<Record<string, string>> = {
   internal: 'Ask the operator to look at the log.',
 }
 
-/** What to do about it. */
 export const adviceFor = (code: string): string => advice[code] ?? byItself

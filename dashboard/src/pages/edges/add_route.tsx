@@ -38,7 +38,7 @@ const createRoute = (edgeId: string, draft: RouteDraft) =>
     }),
   )
 
-/** Lines of `Name: value`. What is no such line goes to the API as it is, whose answer says what is wrong. */
+/** Parses lines of `Name: value`. Other lines are sent as they are, so that the API's response explains the fault. */
 const headersIn = (text: string): Record<string, string> =>
   Object.fromEntries(
     text

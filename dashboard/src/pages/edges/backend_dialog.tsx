@@ -13,7 +13,7 @@ type Props = {
   children: ReactNode
 }
 
-/** The frame of every form about a backend: after saving, all lists of backends are read again. */
+/** The frame of every backend form; saving refreshes all lists of backends. */
 export function BackendDialog({ action = 'Save backend', onClose, ...form }: Props) {
   const refresh = useRefresh()
   return (

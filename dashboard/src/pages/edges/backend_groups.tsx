@@ -19,7 +19,7 @@ import { ResponseForm } from './response_form.tsx'
 
 type Open = { kind: Group['kind']; group?: Group }
 
-/** Backends that are made of others, and responses that the edge sends itself. */
+/** Groups of backends, and responses that the edge sends itself. */
 export function BackendGroups() {
   const groups = useGroups()
   const failed = useFailedGroups()

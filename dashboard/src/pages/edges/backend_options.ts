@@ -13,7 +13,6 @@ export const kindLabels: Record<Group['kind'], string> = {
   http_response: 'HTTP response',
 }
 
-/** A backend by what people call it. */
 export function nameOfGroup({ kind, backend }: Group): string {
   if (backend.description) return backend.description
   return kind === 'http_response' ? `${kindLabels[kind]} ${backend.status_code}` : `${kindLabels[kind]} ${backend.id}`
@@ -22,7 +21,7 @@ export function nameOfGroup({ kind, backend }: Group): string {
 export const nameOfStatic = ({ address, description }: Shapes['StaticBackend']): string =>
   description ? `${address} (${description})` : address
 
-/** Every backend that is not a single server. Undefined until all are read. */
+/** Every backend that is not a single server. Undefined until all are loaded. */
 export function useGroups(): Group[] | undefined {
   const weighted = useQuery(queries.weightedBackends()).data
   const failover = useQuery(queries.failoverBackends()).data
@@ -35,7 +34,7 @@ export function useGroups(): Group[] | undefined {
   ]
 }
 
-/** The first of their reads that failed. */
+/** The first failed read. */
 export function useFailedGroups() {
   return [
     useQuery(queries.weightedBackends()),
@@ -47,7 +46,7 @@ export function useFailedGroups() {
 const canRespond = ({ kind, backend }: Group): boolean =>
   kind === 'http_response' || (kind === 'failover' && backend.backends.some((id) => id.startsWith('bkdhr_')))
 
-/** What an edge or route can have as its backend. A TCP edge sends no HTTP response. */
+/** Backends that an edge or route can use. A TCP edge cannot send an HTTP response. */
 export function useBackendOptions(on: 'tcp' | 'route'): { value: string; label: string }[] {
   const backends = useQuery(queries.backends()).data ?? []
   const groups = useGroups() ?? []

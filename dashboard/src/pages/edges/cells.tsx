@@ -6,13 +6,13 @@ import { FormDialog } from '../../ui/form_dialog.tsx'
 import { useFormField } from '../../ui/form_fields.tsx'
 import { useDraft } from '../../ui/use_draft.ts'
 
-/** The cells that an edge can be limited to. None for an account that has no choice. */
+/** Cells to which an edge can be limited; empty if the account has no choice. */
 export function useChoiceOfCells(): readonly string[] {
   const cells = useQuery(queries.cells()).data?.cells ?? []
   return cells.length > 1 ? cells.map(({ name }) => name) : []
 }
 
-/** None of them stands for all, as null does in the API. */
+/** An empty choice means all cells, null in the API. */
 export const toCells = (chosen: readonly string[]): string[] | null => (chosen.length > 0 ? [...chosen] : null)
 
 export const ServedBy = ({ cells }: { cells: readonly string[] | null }) => {
@@ -23,7 +23,7 @@ export const ServedBy = ({ cells }: { cells: readonly string[] | null }) => {
 
 type FieldProps = { chosen: readonly string[]; onChange: (chosen: string[]) => void }
 
-/** Absent where there is no choice. */
+/** Hidden if there is no choice. */
 export function CellsField({ chosen, onChange }: FieldProps) {
   const choice = useChoiceOfCells()
   const id = useId()

@@ -12,10 +12,10 @@ import { ranges } from '../statistics/use_range.ts'
 
 type Edge = Shapes['HttpsEdge']
 type Domain = Shapes['ReservedDomain']
-/** What could not be read, or is still being read, is unknown. */
+/** Unreadable and loading data counts as unknown. */
 type Step = { title: string; health: Health; word: string; children: ReactNode }
 
-/** From the name to the first request: what is there, what is missing, and what cannot be known here. */
+/** The steps from the name to the first request: done, missing, and unknown. */
 export function Checklist({ edge }: { edge: Edge }) {
   const domains = useQuery(queries.domains())
   const certificates = useQuery(queries.certificates())
@@ -50,7 +50,7 @@ const unread = (title: string): Step => ({ title, health: 'unknown', word: 'Unkn
 
 const hostOf = ({ hostports }: Edge): string | undefined => hostports[0]?.replace(/:\d+$/, '')
 
-/** The closest one above the name. */
+/** The closest domain above the name. */
 const domainOf = (host: string, domains: readonly Domain[]): Domain | undefined =>
   domains
     .filter(({ domain }) => host === domain || host.endsWith(`.${domain}`))

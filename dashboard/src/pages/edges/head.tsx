@@ -25,7 +25,7 @@ type Edge = {
 type Props = { kind: 'tcp' | 'https'; edge: Edge }
 const pathOf = { tcp: '/edges/tcp/{id}', https: '/edges/https/{id}' } as const
 
-/** The actions of the page are its children. */
+/** `children`: the actions of the page. */
 export function EdgeHead({ kind, edge, status, children }: Props & { status?: ReactNode; children?: ReactNode }) {
   const [open, setOpen] = useState<'describe' | 'hostports' | 'cells' | 'delete'>()
   const hasChoice = useChoiceOfCells().length > 0
@@ -109,7 +109,7 @@ function DeleteEdge({ kind, edge, name, onClose }: Props & { name: string; onClo
       action="Delete edge"
       act={() => remove(api)}
       onDone={async () => {
-        // Not read again while this page is still there: it is gone.
+        // Removed first, so that this page does not read the deleted edge again.
         client.removeQueries({ queryKey: ['get', pathOf[kind], { params: { path: { id: edge.id } } }] })
         await refresh('/edges')
         navigate('/edges')

@@ -13,7 +13,7 @@ import { Sample } from './sample.tsx'
 type Headers = Shapes['RequestHeadersModule'] | Shapes['ResponseHeadersModule'] | null
 type Props = { message: Message; place: ModulePlace; module: Headers; host: string | undefined; path: string }
 
-/** What differs between the headers of requests and of responses. */
+/** Differences between request and response headers. */
 const wording = {
   request: {
     title: 'Request headers',
@@ -72,7 +72,7 @@ function EditHeaders({ message, place, module, host, path, onClose }: Props & { 
   const setAdded = set('added')
   const id = useId()
   const filled = added.filter(({ name, value }) => name || value)
-  // From entries, not by assignment: a header may be called __proto__.
+  // From entries, not by assignment: a header may be named __proto__.
   const add: Record<string, string> = Object.fromEntries(filled.map(({ name, value }) => [name, value]))
   const remove = removed.split(/[\s,]+/).filter(Boolean)
   const twice = filled.length !== Object.keys(add).length ? 'A header is set twice.' : undefined

@@ -10,7 +10,7 @@ type Reported = Shapes['BackendAddressHealth']
 const words: Record<Reported['status'], string> = { up: 'Up', down: 'Down', failing: 'Failing' }
 const marks: Record<Reported['status'], Health> = { up: 'up', down: 'down', failing: 'partial' }
 
-/** What nodes say about the upstreams of backends, those of the members of a group included. */
+/** Reports of nodes about a backend's upstreams, including members of groups. */
 export function useHealthOf(): ((backendId: string | undefined) => Reported[]) | undefined {
   const { data, isError } = useQuery(queries.health())
   const groups = useGroups()
@@ -31,7 +31,7 @@ export function useHealthOf(): ((backendId: string | undefined) => Reported[]) |
 
 const nodesText = (count: number): string => (count === 1 ? '1 node' : `${count} nodes`)
 
-/** 'Down on fra-1, iad-1'. For a phone, and for more nodes than a table has room for. */
+/** 'Down on fra-1, iad-1'. For phones, and for more nodes than fit into a table. */
 function InWords({ reported }: { reported: readonly Reported[] }) {
   const faults = reported.filter(({ status }) => status !== 'up')
   if (faults.length === 0) return <State health="up">{`Up on ${nodesText(reported.length)}`}</State>
@@ -65,7 +65,7 @@ function useNames(): (backendId: string | undefined) => string | undefined {
 
 const maxColumns = 6
 
-/** Addresses down the side, nodes across. */
+/** One row per address, one column per node. */
 export function HealthTable({ reported }: { reported: readonly Reported[] }) {
   const nameOf = useNames()
   if (reported.length === 0) return null

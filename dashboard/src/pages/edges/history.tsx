@@ -4,7 +4,7 @@ import { ChangeList } from '../audit/list.tsx'
 
 type Props = { edgeId: string; routes: readonly { id: string; match: string }[] }
 
-/** Changes of the edge itself, or of one of its routes: each is a resource of its own. */
+/** Changes of the edge or of one of its routes, which are separate resources. */
 export function EdgeHistory({ edgeId, routes }: Props) {
   const [wanted, setWanted] = useUrlState<string>('of', edgeId)
   const isKnown = wanted === edgeId || routes.some(({ id }) => id === wanted)

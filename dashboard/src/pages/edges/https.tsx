@@ -44,7 +44,7 @@ export function HttpsDetail({ id }: { id: string }) {
   const isAdmin = $api.useQuery('get', '/caller').data?.role === 'admin'
   const [isAdding, setAdding] = useState(false)
   const healthOf = useHealthOf()
-  // Two routes may share an upstream, one of them through a group: it is listed once.
+  // Routes may share an upstream, directly or through a group; it is listed once.
   const healthIn = (edge: Edge) => [
     ...new Set(edge.routes.flatMap(({ backend }) => healthOf?.(backend?.backend.id) ?? [])),
   ]
@@ -95,10 +95,10 @@ export function HttpsDetail({ id }: { id: string }) {
   )
 }
 
-/** Few routes are open at first; of many, only the lines. */
+/** With few routes, all are expanded; with many, only their lines are shown. */
 const openAtFirst = 3
 
-/** The more specific a path, the earlier it is asked: the order of the alphabet shows which is inside which. */
+/** Alphabetical order shows which path is inside which. */
 const byPath = (a: Route, b: Route): number => a.match.localeCompare(b.match)
 
 function Routes({ edge }: { edge: Edge }) {
@@ -192,7 +192,7 @@ function RouteShown({ edge, route, isOpenAtFirst }: RouteProps) {
   )
 }
 
-/** Where it leads, who may use it and what it changes, in columns. */
+/** Target, access and modifications of a route, in columns. */
 function RouteSummary({ route }: { route: Route }) {
   const { backend, ip_restriction, request_headers, response_headers, redirect } = route
   const backends = useQuery(queries.backends()).data
@@ -242,7 +242,7 @@ function RouteSummary({ route }: { route: Route }) {
   )
 }
 
-/** What is special about the route, in a few words. */
+/** Special settings of the route, in a few words. */
 function Traits({ route }: { route: Route }) {
   return (
     <p className="traits">

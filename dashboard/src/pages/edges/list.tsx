@@ -17,7 +17,7 @@ export type ListedEdge = {
   isOpen: boolean
   restricted: number
   created_at: string
-  /** Everything that a search looks at. */
+  /** Searchable text. */
   text: string
 }
 

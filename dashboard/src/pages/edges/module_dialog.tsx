@@ -25,7 +25,7 @@ type Bodies = {
 type Headers = { add: Record<string, string>; remove: string[]; enabled: boolean }
 type Operations<Module extends keyof Bodies> = {
   noun: string
-  /** What happens when it is removed. Who would be let in or refused is asked of the service. */
+  /** Effect of removing the module. For access, the service computes the impact instead. */
   without?: string
   put: (place: ModulePlace, body: Bodies[Module], on?: Api) => Promise<unknown>
   remove: (place: ModulePlace, on?: Api) => Promise<unknown>
@@ -34,7 +34,7 @@ type Operations<Module extends keyof Bodies> = {
 const edgeOf = ({ edgeId }: ModulePlace) => ({ params: { path: { id: edgeId } } })
 const routeOf = ({ edgeId, routeId = '' }: ModulePlace) => ({ params: { path: { edge_id: edgeId, id: routeId } } })
 
-/** Their operations differ in the path and the body alone, which the types of the client cannot say together. */
+/** Their operations differ only in path and body, which the client's types cannot express together. */
 function onRoutes<
   Module extends Exclude<keyof Bodies, 'backend' | 'ip_restriction' | 'connection_limit' | 'mutual_tls'>,
 >(module: Module, without: string, noun: string = module.replaceAll('_', ' ')): Operations<Module> {
@@ -71,7 +71,7 @@ const operations: { [Module in keyof Bodies]: Operations<Module> } = {
         ? answerOf(on.DELETE('/edges/https/{edge_id}/routes/{id}/ip_restriction', routeOf(place)))
         : answerOf(on.DELETE('/edges/tcp/{id}/ip_restriction', edgeOf(place))),
   },
-  // A TCP edge does not read what it forwards.
+  // TCP edges forward bytes without parsing them, so these are for routes only.
   request_headers: onRoutes('request_headers', 'Requests then reach the backend as clients send them.', 'headers'),
   response_headers: onRoutes('response_headers', 'Responses then reach clients as the backend sends them.', 'headers'),
   user_agent_filter: onRoutes('user_agent_filter', 'Requests with any User-Agent are then let in.'),
@@ -101,13 +101,13 @@ type Props<Module extends keyof Bodies> = {
   module: Module
   isSet: boolean
   isDirty: boolean
-  /** Undefined while it cannot be saved. */
+  /** Undefined while the input is invalid. */
   body: Bodies[Module] | undefined
   onClose: () => void
   children: ReactNode
 }
 
-/** Saves or removes one module. Live shows at the foot of the page when every node has applied it. */
+/** Saves or removes one module. Live reports at the foot of the page when every node has applied it. */
 export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) {
   const { title, wide, place, module, isSet, isDirty, body, onClose, children } = props
   const refresh = useRefresh()
@@ -125,7 +125,7 @@ export function ModuleDialog<Module extends keyof Bodies>(props: Props<Module>) 
         canDraft
         act={() => remove(place)}
         onDone={onSaved}
-        // Also what was added to the draft, or sent for approval, is done with.
+        // Also closes after the change was drafted or sent for approval.
         onClose={(isSent) => (isSent ? onClose() : setRemoving(false))}
       >
         {without ? <p>{without}</p> : <TrialImpact of={[place, 'remove']} change={(on) => remove(place, on)} />}

@@ -6,13 +6,13 @@ import type { ModulePlace } from './module_dialog.tsx'
 
 type Props = {
   title: string
-  /** What its button changes, such as 'the backend'. */
+  /** Object of its button's label, such as 'the backend'. */
   changes: string
   place: ModulePlace
   module: { enabled: boolean } | null
-  /** Shown for a module that is set. */
+  /** Shown if the module is set. */
   children: ReactNode
-  /** Shown for one that is not. */
+  /** Shown if it is not. */
   without: ReactNode
   edit: (onClose: () => void) => ReactNode
 }

@@ -104,7 +104,7 @@ function EditRestrictionModule({ place, module, onClose }: EditProps) {
     effect: toEffect(module),
   })
   const { ip_policy_ids, effect } = values
-  // What it did before it was off is kept.
+  // Turning it off keeps its previous mode.
   const mode = effect === 'off' ? (module?.mode ?? 'enforce') : effect
   return (
     <ModuleDialog

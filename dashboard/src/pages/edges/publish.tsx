@@ -13,7 +13,7 @@ type Draft = { host: string; address: string; tls: boolean; access: Access; poli
 
 const withPort = (host: string): string => (/:\d+$/.test(host) ? host : `${host}:443`)
 
-/** The server, the edge and the route to it: all of them or none. */
+/** Creates the server, the edge and the route, or none of them. */
 function publish({ host, address, tls, access, policies }: Draft) {
   const [server, edge] = ['{{changes[0].id}}', '{{changes[1].id}}']
   const restriction = access !== 'everyone' && { ip_restriction: { ip_policy_ids: policies, mode: access } }

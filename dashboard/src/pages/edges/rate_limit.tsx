@@ -23,7 +23,7 @@ export const ConnectionLimitRow = ({ place, module }: { place: ModulePlace; modu
   <LimitRow place={place} limit={module && { ...module, count: module.connections }} unit="connections" />
 )
 
-/** What a route or a TCP edge has: all but the names of two fields is the same. */
+/** Common form of both kinds of limits, which differ only in the names of two fields. */
 type Limit = {
   enabled: boolean
   count: number

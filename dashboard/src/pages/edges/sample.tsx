@@ -10,7 +10,7 @@ type Props = {
 }
 type Header = readonly [name: string, value: string]
 
-/** A request before and after, as the edge would do it: removed first, then set; a set header replaces every copy. */
+/** Rewrites a request as the edge does: removes headers first, then sets them; a set header replaces every copy. */
 export function rewritten(
   headers: readonly Header[],
   add: Readonly<Record<string, string>>,

@@ -3,7 +3,7 @@ import { Field } from '../../ui/field.tsx'
 
 type Timeouts = NonNullable<Shapes['HttpsEdgeRoute']['timeouts']>
 type Name = keyof Timeouts
-/** As typed. Empty stands for the default. */
+/** As typed. Empty means the default. */
 export type TimeoutTexts = Record<Name, string>
 
 export const noTimeouts: TimeoutTexts = { connect_seconds: '', response_seconds: '', idle_seconds: '' }

@@ -10,25 +10,25 @@ const allowedBy = (scopes: readonly string[]) =>
   operations.filter(({ id }) => scopes.some((scope) => matches(scope, id)))
 
 const usualReads = ['*.get', '*.list']
-/** With the reads that have a name of their own, such as the health of a backend. */
+/** Includes reads with unusual names, such as a backend's health. */
 const reading = [
   ...usualReads,
   ...operations
     .filter(({ id, isRead }) => isRead && !usualReads.some((scope) => matches(scope, id)))
     .map(({ id }) => id),
 ]
-/** `tcp_edges.*` for every kind of resource whose name ends like this. */
+/** `tcp_edges.*` for every kind of resource whose name matches. */
 const changing = (names: RegExp) => {
   const resources = new Set(operations.map(({ id }) => id.split('.')[0] ?? ''))
   return [...resources].filter((name) => names.test(name)).map((name) => `${name}.*`)
 }
-/** A pattern covers what it names besides. */
+/** Drops scopes that another pattern covers. */
 const withoutRepeats = (scopes: readonly string[]) =>
   scopes.filter((scope) => !scopes.some((other) => other !== scope && matches(other, scope)))
 
 type PresetOf = { value: Preset; title: string; detail: string; scopes: readonly string[] }
 
-/** Usual scopes under a name, from the operations that this version has. Custom ones are typed. */
+/** Named sets of scopes, from this version's operations. Custom scopes are typed. */
 export const presets: readonly PresetOf[] = [
   { value: 'read', title: 'Read only', detail: 'See everything, change nothing', scopes: reading },
   {
@@ -50,7 +50,7 @@ export const presets: readonly PresetOf[] = [
 const isSameSet = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((scope) => b.includes(scope))
 
-/** Keys that only read keep their name when a later version has more to read. */
+/** A read-only key keeps its preset even if a later version adds reads. */
 export function presetOf(scopes: readonly string[]): PresetOf | undefined {
   const same = presets.find((candidate) => isSameSet(candidate.scopes, scopes))
   if (same) return same
@@ -58,7 +58,7 @@ export function presetOf(scopes: readonly string[]): PresetOf | undefined {
   return onlyReads ? presets[0] : undefined
 }
 
-/** The name of usual scopes, or the first of the others. */
+/** The preset's name, or the first of the custom scopes. */
 export function Access({ apiKey: { scopes } }: { apiKey: ApiKey }) {
   const preset = presetOf(scopes)
   if (preset) return <span className="tag">{preset.title}</span>
@@ -82,7 +82,7 @@ export const scopesOf = ({ preset, scopes }: AccessValues): string[] =>
 
 type Props = { values: AccessValues; onPreset: (preset: Preset) => void; onScopes: (scopes: string) => void }
 
-/** What a key may call: usual scopes or typed ones, and the operations that they come to. */
+/** The scopes of a key, preset or typed, with the operations that they cover. */
 export function AccessFields({ values, onPreset, onScopes }: Props) {
   const scopes = scopesOf(values)
   return (

@@ -5,7 +5,7 @@ import { wordsOf } from './access.tsx'
 
 type Props = { value: string; onChange: (addresses: string) => void }
 
-/** Ranges as people paste them: one with host bits gets a fix to click. */
+/** Accepts pasted ranges and offers a fix for those with host bits. */
 export function AddressesField({ value, onChange }: Props) {
   const wrong = wordsOf(value).find((word) => parseCidr(word).cidr === undefined && rangeWithoutHostBits(word))
   const meant = wrong && rangeWithoutHostBits(wrong)

@@ -90,7 +90,7 @@ function OwnerShown({ owner, id }: { owner: Owner | undefined; id: string }) {
   )
 }
 
-/** `isWaiting`: no one has it yet, and no one misses it. */
+/** `isWaiting`: nobody has the key yet, so nobody would miss it. */
 export function Expiry({ apiKey, isWaiting = false }: { apiKey: ApiKey; isWaiting?: boolean }) {
   const state = expiryOf(apiKey)
   const { expires_at: at } = apiKey

@@ -28,7 +28,7 @@ function createKey(values: Values) {
   return answerOf(api.POST('/api_keys', { body }))
 }
 
-/** `ownerId`: of the person on whose page it is. */
+/** `ownerId`: owner of the page on which it is opened. */
 export function CreateKey({ ownerId = '', onClose }: { ownerId?: string; onClose: () => void }) {
   const caller = $api.useQuery('get', '/caller').data
   const { values, set, isDirty } = useDraft<Values>({

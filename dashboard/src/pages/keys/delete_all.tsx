@@ -9,13 +9,13 @@ const maxNamed = 10
 
 type Props = {
   view: 'expired' | 'unused'
-  /** Those that the filter found and that the caller may delete. */
+  /** Filtered keys that the caller may delete. */
   keys: readonly ApiKey[]
-  /** They may have been used since they were read. */
+  /** Reads them again, because they may have been used since. */
   readAgain: () => unknown
 }
 
-/** What the filter means, and all of them in one step. */
+/** Explains the filter and deletes all matches in one step. */
 export function DeleteAll({ view, keys, readAgain }: Props) {
   const [isOpen, setOpen] = useState(false)
   const what = keys.length === 1 ? 'key' : `${keys.length} keys`
@@ -49,7 +49,7 @@ function DeleteKeys({ keys, what, onClose }: Pick<Props, 'keys'> & { what: strin
       title={`Delete ${what}?`}
       action={`Delete ${what}`}
       act={async () => {
-        // One after another: if one cannot be deleted, those after it stay, and the error says why.
+        // One by one: if a delete fails, the remaining keys stay and the error explains why.
         for (const { id } of keys)
           await answerOf(api.DELETE('/api_keys/{id}', { params: { path: { id }, query: {} } })).catch(async (error) => {
             await refresh('/api_keys')

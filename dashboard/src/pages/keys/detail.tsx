@@ -174,7 +174,7 @@ export function OwnerLink({ id }: { id: string }) {
   return <Link to={`/people/${id}`}>{owner?.name ?? id}</Link>
 }
 
-/** A key that was deleted has no page. */
+/** Deleted keys have no page. */
 function KeyLink({ id }: { id: string }) {
   const key = useQuery(queries.keys()).data?.find((each) => each.id === id)
   return key ? <Link to={`/keys/${id}`}>{nameOf(key)}</Link> : <span className="mono">{id}</span>

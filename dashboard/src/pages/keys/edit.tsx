@@ -19,7 +19,7 @@ const valuesOf = ({ description = '', scopes, allowed_cidrs }: ApiKey): Values =
   date: '',
 })
 
-/** Only what was changed: to name scopes is to give them, which not every key may. */
+/** Only edited fields: sending scopes means granting them, which not every key may. */
 function changesOf(before: Values, values: Values) {
   const expires_at = expiresAt(values)
   return {

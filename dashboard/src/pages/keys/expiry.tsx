@@ -1,7 +1,7 @@
 import { Field } from '../../ui/field.tsx'
 import { Segments } from '../../ui/segments.tsx'
 
-/** Days from now, none, or a date that is typed. */
+/** Days from now, never, or a typed date. */
 export type Lifetime = 'keep' | '30' | '90' | '365' | 'never' | 'date'
 export type ExpiryValues = { lifetime: Lifetime; date: string }
 
@@ -16,7 +16,7 @@ const lifetimes: readonly { value: Lifetime; label: string }[] = [
   { value: 'date', label: 'Date…' },
 ]
 
-/** Undefined while the key keeps the end that it has. The last second of a typed day, where the person is. */
+/** Undefined: keep the current expiry. A typed day ends with its last second in local time. */
 export function expiresAt({ lifetime, date }: ExpiryValues): string | null | undefined {
   if (lifetime === 'keep') return undefined
   if (lifetime === 'never') return null
@@ -29,7 +29,7 @@ type Props = {
   values: ExpiryValues
   onLifetime: (lifetime: Lifetime) => void
   onDate: (date: string) => void
-  /** The end of a key that there is. */
+  /** Expiry of the existing key. */
   current?: string | null | undefined
 }
 

@@ -13,11 +13,11 @@ export function expiryOf({ expires_at }: ApiKey): 'never' | 'later' | 'soon' | '
   return left <= 0 ? 'over' : left < 7 * day ? 'soon' : 'later'
 }
 
-/** Not used for 30 days, and old enough that this says something. */
+/** Not used for 30 days, and old enough for that to be significant. */
 export const isUnused = ({ created_at, last_used_at }: ApiKey): boolean =>
   Date.parse(last_used_at ?? created_at) < Date.now() - 30 * day
 
-/** Use is recorded by the hour, so 'a minute ago' would claim more than is known. */
+/** Use is recorded by the hour, so 'a minute ago' would be too precise. */
 export function UsedAt({ hour }: { hour: string }) {
   return Date.now() - Date.parse(hour) < 3_600_000 ? <>within the last hour</> : <Ago at={hour} />
 }

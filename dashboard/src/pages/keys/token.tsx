@@ -2,7 +2,7 @@ import { Button } from '../../ui/button.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 
-/** The only time that anyone sees it. It lives in this component's props and goes with them. */
+/** Shows the token, for the only time. It exists only in this component's props. */
 export function TokenShown({ title, token, onClose }: { title: string; token: string; onClose: () => void }) {
   return (
     <Dialog title={title} onClose={onClose} mustAnswer>

@@ -9,7 +9,7 @@ import type { Names } from '../traffic/names.ts'
 
 type RefusalCause = Shapes['RefusalCause']
 
-/** Who or what shut the address out, and when. */
+/** The change or expiry that shut the address out, and when. */
 export function Cause({ cause, names }: { cause: RefusalCause; names: Names }) {
   const { kind, at, audit_event, ip_policy, reason } = cause
   const [isReverting, setReverting] = useState(false)

@@ -12,7 +12,7 @@ import { type Node, NodeState } from './table.tsx'
 const count = new Intl.NumberFormat('en')
 type Refusal = Node['refusals'][number]
 
-/** What is in force on one node, how far behind it is, and what it would not take. */
+/** What one node enforces, how far it is behind, and what it rejected. */
 export function NodeDetail({ name, list }: { name: string; list: Shapes['EdgeNodeList'] }) {
   const node = list.edge_nodes.find((candidate) => candidate.name === name)
   return (
@@ -83,7 +83,7 @@ function Shown({ node, newest }: { node: Node; newest: number }) {
   )
 }
 
-/** Whether the node can serve all of them, and when the first one ends. */
+/** Whether the node can serve all certificates, and when the first expires. */
 function certificatesText({ certificates, certificate_key }: Node): ReactNode {
   if (certificate_key && !certificate_key.accepted) return 'names; its key is not accepted yet'
   if (certificates?.unusable) return `names; ${count.format(certificates.unusable)} certificates cannot be used`

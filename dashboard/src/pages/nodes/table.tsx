@@ -15,7 +15,7 @@ const NodeLink = ({ name }: { name: string }) => (
   </Link>
 )
 
-/** A node that is fine is called live everywhere. */
+/** A healthy node is called live everywhere. */
 export const NodeState = ({ node: { status } }: { node: Node }) => (
   <StatusState status={status}>{nodeWords[status?.code ?? ''] ?? wordOf(status)}</StatusState>
 )

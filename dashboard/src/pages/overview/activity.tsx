@@ -15,7 +15,7 @@ import { useMarks } from './use_marks.ts'
 type Data = Shapes['IpActivity']
 const count = new Intl.NumberFormat('en')
 
-/** Refusals are counted by the hour: a shorter range shows the last day. */
+/** Refusals are counted hourly, so shorter ranges show the last day. */
 const day = { hours: 24, hoursPerBar: 1, words: 'in the last 24 hours' }
 const spans = {
   '15m': day,
@@ -25,7 +25,7 @@ const spans = {
   '720': { hours: 720, hoursPerBar: 24, words: 'in the last 30 days' },
 }
 
-/** Figures, by the hour as a picture and as a table, and where at the edges it happened. */
+/** Totals, a chart and a table by hour, and the edges concerned. */
 export function Activity() {
   const { hours, hoursPerBar, words } = spans[useRange().name]
   const activity = useQuery({ ...queries.activity(hours), placeholderData: keepPreviousData })

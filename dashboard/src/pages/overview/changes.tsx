@@ -12,7 +12,7 @@ export function LastChanges() {
   const changes = useQuery({
     ...queries.changes(),
     refetchInterval: every(20_000),
-    // Who signed in is in the audit, and would push everything else off so short a list.
+    // Sign-ins would push everything else off such a short list.
     select: ({ audit_events }) =>
       audit_events.filter(({ operation }) => !/^(dashboard_session|sign_in)\./.test(operation)).slice(0, 6),
   })

@@ -5,12 +5,12 @@ export type Hour = { at: string; refused: number; warned: number }
 export type Mark = { id: string; at: string; text: string; to: string }
 type Props = {
   hours: readonly Hour[]
-  /** How long a bar is. */
+  /** Hours per bar. */
   hoursPerBar: number
   /** 'in the last 24 hours' */
   range: string
   marks: readonly Mark[]
-  /** Whether a bar leads to the requests of its time: edges keep them for a week, others do not. */
+  /** Whether a bar links to the requests of its time: edges keep them for a week, other traffic does not. */
   isLinked: boolean
 }
 
@@ -22,13 +22,13 @@ const height = 96
 const step = 40
 const width = 26
 
-/** The next round number, so that the axis has two lines that people can read: 10, 20, 50, 100… */
+/** The next round number, for a readable axis: 10, 20, 50, 100… */
 export function roundUp(most: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, most)))
   return ([1, 2, 5, 10].find((factor) => factor * power >= most) ?? 10) * power
 }
 
-/** Some hours as one bar. */
+/** Sums up several hours per bar. */
 export function inBars(hours: readonly Hour[], hoursPerBar: number): Hour[] {
   const bars: Hour[] = []
   for (const [index, hour] of hours.entries()) {
@@ -124,7 +124,7 @@ export function Chart({ hours: all, hoursPerBar, range, marks, isLinked }: Props
 const hourMs = 3_600_000
 const keptMs = 7 * 24 * hourMs
 
-/** The Traffic page with the time of a bar; undefined for what is no longer kept. */
+/** Link to the Traffic page for a bar's time; undefined if those requests are no longer kept. */
 function requestsOf({ at }: Hour, hoursPerBar: number): string | undefined {
   const since = Date.parse(at)
   const until = new Date(since + hoursPerBar * hourMs)
@@ -132,7 +132,7 @@ function requestsOf({ at }: Hour, hoursPerBar: number): string | undefined {
   return `/traffic?${new URLSearchParams({ since: new Date(since).toISOString(), until: until.toISOString() })}`
 }
 
-/** Changes, as links to themselves at the moment when they were made. The newest few: a flag must stay readable. */
+/** Changes as links, at the time when they were made. Only the latest few, so that flags stay readable. */
 export function Marks({ marks, from, span }: { marks: readonly Mark[]; from: number; span: number }) {
   return marks
     .map((mark) => ({ ...mark, place: (Date.parse(mark.at) - from) / span }))

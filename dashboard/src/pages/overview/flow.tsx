@@ -6,7 +6,7 @@ import { rankOf, type Status, StatusState, stateOf } from '../../ui/status.tsx'
 type Edge = { id: string; description?: string; hostports: readonly string[]; status?: Status }
 const maxNamed = 4
 
-/** Every edge of the account. Undefined while they are read; null when they could not be. */
+/** All edges of the account. Undefined while loading; null if unreadable. */
 export function useEdges(): Edge[] | null | undefined {
   const https = useQuery(queries.httpsEdges())
   const tcp = useQuery(queries.tcpEdges())
@@ -14,10 +14,10 @@ export function useEdges(): Edge[] | null | undefined {
   return https.data && tcp.data && [...https.data, ...tcp.data]
 }
 
-/** Traffic that flows in part flows. */
+/** Degraded traffic still flows. */
 const flows = ({ status }: Edge): boolean => ['up', 'degraded'].includes(stateOf(status))
 
-/** The first thing that an operator asks. Undefined without edges. */
+/** The first question of an operator. Undefined without edges. */
 export function flowSentence(edges: readonly Edge[] | null | undefined): string | undefined {
   if (edges === null) return 'Whether traffic is flowing could not be read.'
   if (!edges || edges.length === 0) return undefined
@@ -31,7 +31,7 @@ export function flowSentence(edges: readonly Edge[] | null | undefined): string 
   return unknown === 0 ? `${sentence}.` : `${sentence}, and not known of ${unknown}.`
 }
 
-/** The edges that are not up by name, worst first, and how many are. */
+/** Edges that are not up, worst first, and the number of others. */
 export function FlowStrip({ edges }: { edges: readonly Edge[] }) {
   const worst = edges
     .filter(({ status }) => stateOf(status) !== 'up')

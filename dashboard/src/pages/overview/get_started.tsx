@@ -30,9 +30,9 @@ const steps = [
   },
 ]
 
-/** The first steps, in an account that has not taken all of them. */
+/** First steps, for accounts that have not completed them. */
 export function GetStarted({ onHide }: { onHide: () => void }) {
-  // Read again, as a step may have been done a moment ago.
+  // Never cached, because a step may just have been done.
   const quotas = useQuery({ ...$api.queryOptions('get', '/caller'), staleTime: 0 }).data?.quotas
   if (!quotas) return null
   return (

@@ -11,7 +11,7 @@ import type { Column } from '../../ui/table_model.ts'
 
 type Restriction = Shapes['IpRestriction']
 type Counts = { refused: number; warned: number }
-/** Edges and routes with policies of their own, of all. */
+/** Number of edges and routes with policies of their own, and of all. */
 type Own = { guarded: number; all: number }
 type Row = { type: TrafficType; restrictions: Restriction[]; counts: Counts | undefined; own: Own | undefined }
 
@@ -45,7 +45,7 @@ const columns: Column<Row>[] = [
   { title: 'Warned', className: 'number', cell: ({ counts }) => figure(counts?.warned) },
 ]
 
-/** For each kind of traffic, whether anything is refused, and what was in the last day. */
+/** For each type of traffic, whether anything is refused, and the counts of the last day. */
 export function InForce({ isWide }: { isWide: boolean }) {
   const restrictions = useQuery(queries.restrictions())
   const total = useQuery(queries.activity()).data?.total
@@ -77,7 +77,7 @@ export function InForce({ isWide }: { isWide: boolean }) {
   )
 }
 
-/** What edges refuse without any restriction of the account. */
+/** Refusals by edges' own policies, without a restriction of the account. */
 function useOwnPolicies(): Own | undefined {
   const https = useQuery(queries.httpsEdges()).data
   const tcp = useQuery(queries.tcpEdges()).data
@@ -107,7 +107,7 @@ function Names({ restrictions, own }: Restricted) {
 
 function Mode({ restrictions, own }: Restricted) {
   if (restrictions.some(({ enforced }) => enforced)) return <Badge tone="allowed">Enforced</Badge>
-  // A route's own policies are always enforced: traffic that some of it refuses is not open.
+  // A route's own policies are always enforced, so traffic that some routes refuse is not open.
   if (own?.guarded) return <Badge tone="allowed">{own.guarded === own.all ? 'Enforced' : 'Partly enforced'}</Badge>
   if (restrictions.length) return <Badge tone="warned">Warns only</Badge>
   return <Badge tone="neutral">Open</Badge>

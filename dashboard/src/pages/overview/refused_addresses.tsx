@@ -53,7 +53,7 @@ const columns: Column<Row>[] = [
   { title: 'Last', className: 'b2', cell: ({ at }) => <Ago at={at} /> },
 ]
 
-/** Who is refused by edges, the API, the dashboard and agents. Each leads to its latest refusal. */
+/** Addresses refused by edges, the API, the dashboard and agents, each with a link to its latest refusal. */
 export function RefusedAddresses() {
   const restrictions = useQuery(queries.restrictions()).data
   const names = useNames()
@@ -116,7 +116,7 @@ function ofApi(
   }
 }
 
-/** The latest of each address and target, with how many there are. */
+/** The latest refusal of each address and target, with their number. */
 function ranked(all: readonly Row[]): Row[] {
   const rows = new Map<string, Row>()
   for (const row of all.toSorted((a, b) => (a.at < b.at ? 1 : -1))) {

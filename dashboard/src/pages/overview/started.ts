@@ -9,7 +9,7 @@ export const isStepDone = {
   edge: ({ tcp_edges, https_edges }: Quotas) => tcp_edges.used + https_edges.used > 0,
 }
 
-/** Whether the first steps are shown to this person: until all are done, or the person has hidden them in this browser. */
+/** Whether to show the first steps: until all are done, or the person hides them in this browser. */
 export function useFirstSteps(caller: Shapes['Caller'] | undefined) {
   const key = `gatehouse-get-started-${caller?.account_id}`
   const [, redraw] = useState(0)

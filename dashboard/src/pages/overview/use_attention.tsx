@@ -18,7 +18,7 @@ export type AttentionItem = {
   action: string
 }
 
-/** Undefined until everything that it looks at was read, or could not be. */
+/** Undefined until all reads have succeeded or failed. */
 export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
   const kinds = useKinds(isAdmin)
   const refused = useQuery({ ...queries.newlyRefused(), enabled: isAdmin })
@@ -43,13 +43,13 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
     ...aboutRefused(refused.data?.newly_refused_addresses ?? []),
     ...found.flatMap(({ one, things }) => things.flatMap((thing) => itemFor(thing, one))),
     ...found.flatMap(aboutUnknown),
-    // One that no one has yet ends with its invitation, and no one misses it.
+    // A key that nobody has yet ends with its invitation, and nobody would miss it.
     ...aboutKeys((keys.data ?? []).filter(({ id }) => !waiting.has(id))),
   ]
   return items.sort((a, b) => Number(a.tone === 'warned') - Number(b.tone === 'warned'))
 }
 
-/** What was read may be old, and then something else may be wrong. */
+/** Data may be outdated, so other problems may exist. */
 function aboutUnread(reads: readonly { many: string; to: string }[]): AttentionItem[] {
   const [first] = reads
   if (!first) return []
@@ -68,7 +68,7 @@ function aboutUnread(reads: readonly { many: string; to: string }[]): AttentionI
 }
 const listed = (names: readonly string[]): string => new Intl.ListFormat('en').format(names)
 
-/** The rollout has an item of its own, if it could be read. */
+/** The rollout has its own item, if it could be read. */
 const isAmong = (rollouts: readonly Shapes['Rollout'][], status: Status | undefined): boolean =>
   status?.code === 'rollout_halted' && rollouts.some(({ id }) => id === status.rollout?.id)
 
@@ -89,7 +89,7 @@ function itemFor({ id, name, status, to }: Thing, one: string): AttentionItem[] 
   return [{ id, tone, title: `${name} is ${status.state}`, detail: status.reason, to, action: `View ${one}` }]
 }
 
-/** One item for all of a kind: usually they have one cause. */
+/** One item per kind, because they usually share a cause. */
 function aboutUnknown({ one, many, to, things }: Kind): AttentionItem[] {
   const unknown = things.filter(({ status }) => stateOf(status) === 'unknown' && !(status && isExpected(status)))
   const [first] = unknown
@@ -107,7 +107,7 @@ function aboutUnknown({ one, many, to, things }: Kind): AttentionItem[] {
   ]
 }
 
-/** One item for all of them: a change usually shuts out several. */
+/** One item for all, because a change usually shuts out several addresses. */
 function aboutRefused(refused: readonly Shapes['NewlyRefusedAddress'][]): AttentionItem[] {
   const [first] = refused
   if (!first) return []

@@ -6,7 +6,7 @@ export type Thing = { id: string; name: string; status: Status | undefined; to: 
 type Read = { isError: boolean; isPending: boolean }
 export type Kind = Read & { one: string; many: string; to: string; things: readonly Thing[] }
 
-/** Everything that has a state. Causes come before what depends on them. */
+/** All resources with a status. Causes precede their effects. */
 export function useKinds(isAdmin: boolean): Kind[] {
   const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin })
   const backends = useQuery(queries.backends())
@@ -50,7 +50,7 @@ export function useKinds(isAdmin: boolean): Kind[] {
       })),
     },
   ]
-  // Others may not read these.
+  // Only admins may read these.
   if (!isAdmin) return kinds
   return [
     {
@@ -77,7 +77,7 @@ const kindOf = (one: string, to: string, ...reads: readonly Read[]) => ({
   isPending: reads.some(({ isPending }) => isPending),
 })
 
-/** Codes of a node, and of a backend, that everything which depends on it has as well. */
+/** Codes of a node or backend that its dependents show too. */
 const passedOn: Readonly<Record<string, ReadonlySet<string>>> = {
   node: new Set(['node_away', 'node_behind', 'storage_fault', 'control_plane_blind']),
   backend: new Set([
@@ -87,8 +87,8 @@ const passedOn: Readonly<Record<string, ReadonlySet<string>>> = {
 }
 
 /**
- * Without what has its cause in something that is listed before it: a node that is away would be listed for each edge. A
- * cause that this person may not read, or that could not be read, hides nothing.
+ * Omits effects of causes listed earlier: otherwise an absent node would be listed for each edge. A cause that this
+ * person cannot read hides nothing.
  */
 export function withoutEffects(kinds: readonly Kind[]): Kind[] {
   const causes = new Set<string>()
@@ -97,7 +97,7 @@ export function withoutEffects(kinds: readonly Kind[]): Kind[] {
     for (const { status } of kind.things) {
       const code = status?.code ?? ''
       if (passedOn[kind.one]?.has(code)) causes.add(code)
-      // All of them are away: nothing of what they serve is known.
+      // All nodes are away, so the state of everything that they serve is unknown.
       if (kind.one === 'node' && code === 'node_away') causes.add('no_live_node')
     }
     return { ...kind, things }

@@ -24,13 +24,13 @@ export function UserForm({ user, onClose }: { user?: Shapes['User']; onClose: ()
     role: user?.role ?? 'viewer',
   })
   const refresh = useRefresh()
-  // Who signs in through a provider needs none.
+  // People who sign in through a provider need no key.
   const options = useQuery(signInOptions).data
   const canInvite = !user && options?.token === true
   const [wish, setWish] = useState<boolean>()
   const wantsLink = canInvite && (wish ?? options.providers.length === 0)
   const [invitation, setInvitation] = useState<Shapes['UserInvitation']>()
-  // Creating both is two requests: when the second is refused, the next attempt changes what the first has created.
+  // Creating both takes two requests: if the second fails, the next attempt edits what the first has created.
   const created = useRef<string>(undefined)
   const save = async () => {
     const id = user?.id ?? created.current

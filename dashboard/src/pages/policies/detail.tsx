@@ -123,7 +123,7 @@ export function PolicyDetail({ id }: { id: string }) {
           rules={drafted}
           onDiscard={() => setDraft(emptyDraft)}
           onReview={() => {
-            // Another person may have changed them since.
+            // Somebody else may have changed them since.
             rules.refetch()
             setOpen('review')
           }}
@@ -172,7 +172,7 @@ function DeletePolicy({ id, name, onDeleted, onClose }: DeleteProps) {
       action="Delete policy"
       act={() => answerOf(api.DELETE('/ip_policies/{id}', { params: { path: { id } } }))}
       onDone={async () => {
-        // Only the list: the rules of this policy are gone too.
+        // Refreshes only the list, because this policy's rules no longer exist.
         await client.invalidateQueries({ queryKey: queries.policies().queryKey })
         onDeleted()
         navigate('/policies')

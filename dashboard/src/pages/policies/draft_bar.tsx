@@ -6,20 +6,22 @@ import { Button } from '../../ui/button.tsx'
 import { Icon } from '../../ui/icons.tsx'
 import { impactOf, isPartlyUnknown } from './impact.tsx'
 
-/** Above this, the figures wait for the review: the question is the whole set, several megabytes of it. */
+/**
+ * With more rules, the impact is computed only in the review: the request contains the whole set, several megabytes.
+ */
 const askedAtOnce = 20_000
 const count = new Intl.NumberFormat('en')
 
 type Props = {
   policyId: string
   draft: Draft
-  /** As they would be. */
+  /** The rules with the draft applied. */
   rules: readonly Rule[]
   onDiscard: () => void
   onReview: () => void
 }
 
-/** What would be lost, and what it would do, at the foot of the window. */
+/** At the foot of the window: the unsaved changes and their impact. */
 export function DraftBar({ policyId, draft, rules, onDiscard, onReview }: Props) {
   const asked = useDeferredValue(rules)
   const impact = useQuery({ ...impactOf(policyId, asked), enabled: asked.length <= askedAtOnce }).data
@@ -43,7 +45,7 @@ export function DraftBar({ policyId, draft, rules, onDiscard, onReview }: Props)
 
 const addresses = (total: number): string => `${count.format(total)} ${total === 1 ? 'address' : 'addresses'}`
 
-/** One address may come to several edges and routes. Counted exactly if all are listed, otherwise as often as it comes. */
+/** An address may reach several edges and routes. Exact if all are listed; otherwise it counts repeatedly. */
 function distinct(rows: Shapes['IpPolicyImpact']['traffic'], kind: 'newly_refused' | 'newly_allowed'): number {
   const total = rows.reduce((sum, row) => sum + row[kind].total, 0)
   const listed = rows.flatMap((row) => row[kind].addresses)

@@ -9,16 +9,16 @@ export type RuleEvidence = Shapes['RuleEvidence']
 export type Evidence = {
   of: (rule: Rule) => RuleEvidence | undefined
   byId: (id: string) => RuleEvidence | undefined
-  /** Keys of rules that other rules shadow or make redundant, and of those that have not decided for long. */
+  /** Keys of shadowed and redundant rules, and of rules without recent hits. */
   needless: ReadonlySet<string>
   unused: ReadonlySet<string>
   most: number
   nodesNotCounting: number
-  /** False when there are more rules than are read. */
+  /** False if the policy has more rules than are read. */
   isWhole: boolean
 }
 
-/** As for other lists of the dashboard: 12,000 rules. What a policy has beyond is for the API and `ip-policies prune`. */
+/** 12,000 rules, as for other lists of the dashboard. Use the API or `ip-policies prune` for larger policies. */
 const mostPages = 120
 export const unusedDays = 30
 const unusedMs = unusedDays * 24 * 60 * 60 * 1_000
@@ -47,7 +47,7 @@ async function readEvidence(id: string): Promise<Evidence> {
   }
 }
 
-/** How often each rule decided, and which never can. */
+/** How often each rule decided, and which rules never can. */
 export const evidenceOf = (id: string) =>
   queryOptions({
     queryKey: ['get', '/ip_policies/{id}/rules', id, 'evidence'],
@@ -57,17 +57,17 @@ export const evidenceOf = (id: string) =>
     queryFn: () => readEvidence(id),
   })
 
-/** Counted for long enough to say so, and it has not decided since. */
+/** Counted for long enough, without a hit since. */
 const isUnused = ({ counted_since, last_hit_at }: RuleEvidence): boolean =>
   Date.parse(counted_since) <= Date.now() - unusedMs &&
   Date.parse(last_hit_at ?? counted_since) <= Date.now() - unusedMs
 
-/** All of them can go at once without a change of any decision; what is subdivided cannot. */
+/** All of them can be removed together without changing a decision; subdivided rules cannot. */
 const isNeedless = ({ covered }: RuleEvidence): boolean => covered === 'shadowed' || covered === 'redundant'
 
 const count = new Intl.NumberFormat('en')
 
-/** Logarithmic, or one busy rule would make all others look alike. */
+/** Logarithmic, because one busy rule would otherwise make all others look alike. */
 const shareOf = (hits: number, most: number): number =>
   hits === 0 ? 0 : Math.max(0.04, Math.log10(hits + 1) / Math.log10(most + 1))
 
@@ -106,7 +106,7 @@ export const evidenceColumns = (evidence: Evidence): Column<Rule>[] => [
 
 const words = { shadowed: 'Shadowed by', redundant: 'Covered by', subdivided: 'Divided up by' } as const
 
-/** Why a rule may not be needed; nothing for one that is. */
+/** Why a rule may be unnecessary; empty for a rule that is needed. */
 export function Verdict({ rule, evidence }: { rule: Rule; evidence: Evidence | undefined }) {
   const found = evidence?.of(rule)
   if (!found) return null

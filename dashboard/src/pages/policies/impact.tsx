@@ -15,11 +15,11 @@ type Flipped = OnTraffic['newly_refused']
 
 const count = new Intl.NumberFormat('en')
 
-/** Which addresses of the last week rules would refuse from then on, and which let in. */
+/** Addresses of the last week that these rules would refuse or let in. */
 export const impactOf = (policyId: string, rules: readonly Rule[]) =>
   queryOptions({
     queryKey: ['post', '/ip_policies/{id}/impact', policyId, rules],
-    // The rules are the question: as a key they would be compared and kept, all 100,000 of them.
+    // The key would contain up to 100,000 rules, which the library would compare and keep, so use a hash.
     queryKeyHashFn: () => `impact ${policyId} ${rules.length} ${versionOf(rules)}`,
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
@@ -98,7 +98,7 @@ function OnTrafficShown({ row }: { row: OnTraffic }) {
   )
 }
 
-/** A tick would claim "no change" where the let-in addresses are unknown. */
+/** A tick would claim "no change" although the allowed addresses are unknown. */
 function NoChange({ row }: { row: OnTraffic }) {
   if (row.addresses === 0 && row.let_in_known !== 'all') return null
   const seen = `${count.format(row.addresses)} ${row.addresses === 1 ? 'address' : 'addresses'}`
@@ -110,7 +110,7 @@ function NoChange({ row }: { row: OnTraffic }) {
   )
 }
 
-/** Which addresses a change would refuse can be said only of those that are known to have been let in. */
+/** Newly refused addresses are known only among those recorded as let in. */
 function Unknown({ row }: { row: OnTraffic }) {
   if (!isPartlyUnknown(row)) return null
   const places = row.unknown_at.length
@@ -129,7 +129,7 @@ function Unknown({ row }: { row: OnTraffic }) {
 export const isPartlyUnknown = ({ let_in_known, unknown_at }: OnTraffic): boolean =>
   let_in_known === 'none' || unknown_at.length > 0
 
-/** The uri of a route contains its edge. */
+/** A route's URI contains its edge. */
 function placeOf({ id, uri }: Shapes['Ref'], names: Names): string {
   const [, edge] = /\/edges\/https\/(\w+)\/routes\//.exec(uri) ?? []
   return edge ? `${names.edge(edge)} ${names.route(id) ?? id}` : names.edge(id)

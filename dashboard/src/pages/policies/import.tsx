@@ -7,9 +7,9 @@ import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form_dialog.tsx'
 
 type Props = { current: readonly Rule[]; draft: Draft; onDraft: (draft: Draft) => void; onClose: () => void }
-/** As many as a policy has at most. */
+/** The limit of a policy. */
 const mostRules = 100_000
-/** More than this in a text field makes typing in it slow; the rest is kept beside it. */
+/** A longer text makes typing slow, so the rest is kept outside the field. */
 const shownCharacters = 200_000
 
 export function ImportList({ current, draft, onDraft, onClose }: Props) {
@@ -40,7 +40,7 @@ export function ImportList({ current, draft, onDraft, onClose }: Props) {
     } else setFile({ name: dropped.name, text: content })
   }
   const rules = parsed?.rules ?? []
-  // What was typed a moment ago is not among these rules yet.
+  // The latest input may not be parsed yet.
   const isParsed = parsed?.text === text && parsed.action === action
   const total = mode === 'replace' ? rules.length : applied(current, withAdded(draft, current, rules)).length
   return (

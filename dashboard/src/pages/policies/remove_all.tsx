@@ -7,13 +7,13 @@ const count = new Intl.NumberFormat('en')
 
 type Props = {
   view: 'needless' | 'unused'
-  /** Those that the filter found, without what is in the draft already. */
+  /** Filtered rules, except those already in the draft. */
   rules: readonly Rule[]
   evidence: Evidence | undefined
   onRemove: (rules: readonly Rule[]) => void
 }
 
-/** What the filter means, and all of it into the draft. */
+/** Explains the filter and adds the removal of all matches to the draft. */
 export function RemoveAll({ view, rules, evidence, onRemove }: Props) {
   const mayChange = useMayChange()
   return (

@@ -13,7 +13,7 @@ import { readRulesWithIds } from './read.ts'
 type Props = {
   policyId: string
   name: string
-  /** As they are, and as they would be with the draft. */
+  /** The current rules, and the rules with the draft applied. */
   rules: readonly Rule[]
   after: readonly Rule[]
   draft: Draft
@@ -22,20 +22,20 @@ type Props = {
   onClose: () => void
 }
 
-/** Only removals name the rules, and leave all others as they are. More than the API takes replaces the whole set. */
+/** A draft of removals only deletes the named rules. More than the API's limit replaces the whole set. */
 const mostRemovedAtOnce = 1_000
-/** A draft shows each of them, and they can be undone; of a whole set it knows only the number of its rules. */
+/** A draft lists single rules, which can be undone; for a whole set it knows only their number. */
 const mostInDraft = 100
 type Variant = { draft?: Draft; allowSelfLockout?: boolean }
 
-/** What would be saved, and what it would do to the addresses of the last week, before anything is. */
+/** Shows the changes and their impact on the addresses of the last week before saving. */
 export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, onClose }: Props) {
   const refresh = useRefresh()
-  // Another attempt, after the answer to a lockout, does not ask again.
+  // A retry after a lockout warning does not ask again.
   const isConfirmed = useRef(false)
   const impact = useQuery(impactOf(policyId, after))
   async function save({ draft: wanted = draft, allowSelfLockout }: Variant = {}): Promise<void> {
-    // Onto what the policy has now: another person may have changed it since this page read it.
+    // Applies the draft to the current rules: somebody else may have changed them since this page read them.
     const fresh = await readRulesWithIds(policyId)
     const query = {
       ...(allowSelfLockout && { allow_self_lockout: true }),
@@ -60,7 +60,7 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
       tall
       action="Save rules"
       cancel="Back"
-      // The impact is what a review is for.
+      // A review without the impact would be pointless.
       isWaiting={impact.isPending}
       canDraft
       onDrafted={onSaved}

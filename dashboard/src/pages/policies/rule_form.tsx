@@ -18,11 +18,11 @@ const unchanged = { value: 'keep', label: 'Unchanged' }
 
 type Values = { range: string; action: Rule['action']; description: string; hours: string }
 type Props = {
-  /** The rule to be changed; without it, a new one. */
+  /** The rule to edit; absent for a new one. */
   rule?: Rule | undefined
   onSave: (rule: Rule) => void
   onRemove?: (() => void) | undefined
-  /** What takes over after a save. Default: the form closes. */
+  /** Runs after saving. Default: closes the form. */
   onSaved?: () => void
   onClose: () => void
 }

@@ -17,10 +17,10 @@ import { RemoveAll } from './remove_all.tsx'
 type Props = {
   /** Name of the policy, for the exported file. */
   name: string
-  /** As they would be with the draft. */
+  /** The rules with the draft applied. */
   rules: readonly Rule[]
   draft: Draft
-  /** Undefined until it was read, or when it cannot be. */
+  /** Undefined until loaded, or if unreadable. */
   evidence: Evidence | undefined
   onChange: (rule: Rule) => void
   onRemove: (rules: readonly Rule[]) => void
@@ -37,7 +37,7 @@ const testOf =
     return view === 'all' || rule.action === view
   }
 
-/** In one pass, and apart from the evidence, which comes later: a policy may have 100,000 rules. */
+/** One pass, separate from the evidence, which loads later: a policy may have 100,000 rules. */
 function countsOf(rules: readonly Rule[]) {
   const counts = { allow: 0, deny: 0, expiring: 0 }
   for (const { action, expires_at } of rules) {
@@ -54,10 +54,10 @@ export function RuleTable({ name, rules, draft, evidence, onChange, onRemove, on
   const [search, setSearch] = useState('')
   const [view, setView] = useState<View>('all')
   const [selected, setSelected] = useState<ReadonlySet<string>>(noKeys)
-  // Typing stays quick: React may draw the letters first, and the rows of 100,000 rules after them.
+  // Deferred, so that typing stays responsive while 100,000 rows are filtered.
   const wanted = useDeferredValue(search)
   const all = useMemo(() => withDraftFirst(rules, draft), [rules, draft])
-  // No other view is drawn again when it arrives.
+  // Other views are not rendered again when it arrives.
   const byEvidence = view === 'needless' || view === 'unused' ? evidence : undefined
   const found = useMemo(() => {
     const matches = matcherOf(wanted)
@@ -160,7 +160,7 @@ export function RuleTable({ name, rules, draft, evidence, onChange, onRemove, on
   )
 }
 
-/** What would be added comes first, what would be removed stays in sight until it is. */
+/** Additions come first; removals stay visible until saved. */
 function withDraftFirst(rules: readonly Rule[], draft: Draft): readonly Rule[] {
   if (draft.added.size + draft.removed.size === 0) return rules
   const kept = rules.filter((rule) => !draft.added.has(keyOf(rule)))
@@ -181,7 +181,7 @@ function Review({ rule, draft, evidence }: { rule: Rule } & Pick<Props, 'draft' 
 
 const noKeys: ReadonlySet<string> = new Set()
 
-/** Boxes at the start of the rows; the one in the head takes all rows that a search or a filter has left. */
+/** Checkboxes per row; the one in the header selects all filtered rows. */
 const selectColumn = (
   found: readonly Rule[],
   selected: ReadonlySet<string>,
@@ -213,10 +213,10 @@ const selectColumn = (
   ),
 })
 
-/** Without the word that says that there is no metadata: readers of the file want ranges. */
+/** Omits empty metadata: readers of the file want ranges. */
 const lineOf = (rule: Rule): string => toRuleLine(rule).replace(/ metadata=(?= |$)/, '')
 
-/** As text, in the form that an import and the API read. */
+/** Text in the format that the import and the API read. */
 function exportRules(name: string, rules: readonly Rule[]): void {
   const file = new Blob([`${rules.map(lineOf).join('\n')}\n`], { type: 'text/plain' })
   const link = document.createElement('a')

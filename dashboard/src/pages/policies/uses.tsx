@@ -11,7 +11,7 @@ import type { Column } from '../../ui/table_model.ts'
 export type Use = { to: string; name: string; how: string; isEnforced: boolean }
 type Module = { ip_policies: readonly { id: string }[] } | null
 
-/** Everything that a change of a policy changes. Undefined until it is known. */
+/** Everything that uses a policy. Undefined until loaded. */
 export function useUsesOf(): ((policyId: string) => Use[]) | undefined {
   const restrictions = useQuery(queries.restrictions()).data
   const tcp = useQuery(queries.tcpEdges()).data
@@ -46,7 +46,7 @@ export function useUsesOf(): ((policyId: string) => Use[]) | undefined {
   }, [restrictions, tcp, https])
 }
 
-/** Whether anything refuses by a policy. */
+/** Whether anything enforces the policy. */
 export const stateOf = (uses: readonly Use[]): 'enforced' | 'warns' | 'unused' =>
   uses.some(({ isEnforced }) => isEnforced) ? 'enforced' : uses.length ? 'warns' : 'unused'
 

@@ -39,14 +39,14 @@ export function RestrictionCard({ restriction, isAdmin }: Props) {
             <Enforce restriction={restriction} enforced={wanted} onClose={() => setWanted(undefined)} />
           )}
         </div>
-        {/* Which addresses would be refused is for admins. */}
+        {/* Only admins see which addresses would be refused. */}
         {isAdmin && <Evidence restriction={restriction} />}
       </div>
     </article>
   )
 }
 
-/** Asked with what it would do: it decides about everyone at once. */
+/** Asks for confirmation with the impact, because it affects everyone at once. */
 function Enforce({
   restriction,
   enforced,

@@ -2,10 +2,10 @@ import { type Api, answerOf, api, type Shapes } from '../../api/client.ts'
 
 export type Restriction = Shapes['IpRestriction']
 type Change = { enforced?: boolean; ip_policy_ids?: string[]; description?: string }
-/** What someone chose after being told that a change would lock them out. */
+/** The person's choice after a lockout warning. */
 export type Variant = { allowSelfLockout?: boolean; allowFirst?: { address: string; policyId: string } }
 
-/** Changes a restriction; on the way, if asked to, allows an address in one of its policies. */
+/** Changes a restriction, after allowing an address in one of its policies if requested. */
 export async function changeRestriction(id: string, change: Change, { allowSelfLockout, allowFirst }: Variant = {}) {
   if (allowFirst) await allowAddress(allowFirst)
   return patchRestriction(api, id, change, allowSelfLockout ? { allow_self_lockout: true } : {})

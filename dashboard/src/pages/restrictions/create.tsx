@@ -11,7 +11,7 @@ import { useDraft } from '../../ui/use_draft.ts'
 
 type Values = { description: string; type: TrafficType; ip_policy_ids: string[] }
 
-/** Always starts with warnings, so that you see what it would refuse before it refuses anything. */
+/** Starts unenforced, so that its warnings show what it would refuse. */
 export function CreateRestriction({ onClose }: { onClose: () => void }) {
   const { values, set, isDirty } = useDraft<Values>({ description: '', type: 'api', ip_policy_ids: [] })
   const refresh = useRefresh()

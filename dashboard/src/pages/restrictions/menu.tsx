@@ -4,7 +4,7 @@ import type { Restriction } from './change.ts'
 import { DeleteRestriction } from './delete.tsx'
 import { EditRestriction } from './edit.tsx'
 
-/** What an admin can do with a restriction, in its row and on its page. */
+/** Actions of admins, for the row and the page of a restriction. */
 export function RestrictionMenu({ restriction, className }: { restriction: Restriction; className?: string }) {
   const [open, setOpen] = useState<'edit' | 'delete'>()
   const close = () => setOpen(undefined)

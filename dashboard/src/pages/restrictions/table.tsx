@@ -25,7 +25,7 @@ const isOfView: Record<View, (restriction: Restriction) => boolean> = {
   warns: ({ enforced }) => !enforced,
 }
 
-/** What is enforced, and how many addresses the rest would refuse. */
+/** Which restrictions are enforced, and how many addresses the others would refuse. */
 export function RestrictionTable({ restrictions, isAdmin }: Props) {
   const policies = useQuery(queries.policies()).data
   const [search, setSearch] = useState('')

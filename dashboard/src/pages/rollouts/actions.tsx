@@ -10,10 +10,10 @@ import { type Details, type State, useNames, withNames, wordOf } from './words.t
 
 type Verb = 'halt' | 'resume' | 'release'
 type Props = { rollout: Details; etag: string; isAdmin: boolean }
-/** What the person saw when the dialog opened. */
+/** What the dialog showed when it opened. */
 type Opened = { verb: Verb; etag: string; state: State; reason: string | null }
 
-/** What can be done now. The rest is said elsewhere on the page. */
+/** Actions that are possible now. The page shows the rest elsewhere. */
 export function Actions({ rollout, etag, isAdmin }: Props) {
   const [opened, setOpened] = useState<Opened>()
   const [isReverting, setReverting] = useState(false)
@@ -109,7 +109,7 @@ function Decision({ opened, rollout, onClose }: { opened: Opened; rollout: Detai
           else if (verb === 'resume') await answerOf(api.POST('/rollouts/{id}/resume', { params, body }))
           else await answerOf(api.POST('/rollouts/{id}/release', { params, body }))
         } finally {
-          // After a refusal, too: someone else may have decided meanwhile.
+          // Even after a refusal, because somebody else may have decided meanwhile.
           void refresh()
         }
       }}

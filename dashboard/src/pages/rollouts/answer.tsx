@@ -8,7 +8,7 @@ import { counted, type Details, useNames, withNames } from './words.tsx'
 
 type Said = { tone: 'plain' | 'warned' | 'allowed'; icon: IconName; title: ReactNode; children: ReactNode }
 
-/** Above everything else: what is in force now, and what comes next. */
+/** At the top: what is in force now, and what comes next. */
 export function Answer({ rollout }: { rollout: Details }) {
   const now = useNow(rollout.watched_until !== null)
   const nameOf = useNames()
@@ -17,7 +17,7 @@ export function Answer({ rollout }: { rollout: Details }) {
     <div className={`note ${tone}`}>
       <Icon name={icon} />
       <div>
-        {/* Not what counts down: a screen reader would say every second. */}
+        {/* Excludes the countdown, which screen readers would announce every second. */}
         <p className="strong" role="status">
           {title}
         </p>
@@ -27,7 +27,7 @@ export function Answer({ rollout }: { rollout: Details }) {
   )
 }
 
-/** The time, every second as long as something on the page counts. */
+/** The current time, updated every second while something counts down. */
 export function useNow(isCounting: boolean): number {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
@@ -123,7 +123,7 @@ function halted({ nodes, reason, cell, evidence }: Details, nameOf: ReturnType<t
   }
 }
 
-/** The one in front of it. */
+/** The rollout before this one. */
 function Earlier({ rollout: { id, cell } }: { rollout: Details }) {
   const halted = useQuery(queries.haltedRollouts()).data?.rollouts ?? []
   const newest = useQuery(queries.rollouts()).data?.rollouts ?? []
