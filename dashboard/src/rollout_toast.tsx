@@ -13,12 +13,12 @@ type Details = Shapes['RolloutDetails']
 type Props = {
   rollouts: readonly Shapes['Rollout'][]
   undo: Reversal | undefined
-  /** It is on every node. */
+  /** The change has reached every node. */
   onDone: () => void
   onDismiss: () => void
 }
 
-/** Follows a change through the waves of each cell, until it is on every node or was halted. */
+/** Follows a change through the waves of each cell, until it reaches every node or is halted. */
 export function RolloutToast({ rollouts, undo, onDone, onDismiss }: Props) {
   const reads = useQueries({ queries: rollouts.map(({ id }) => queries.rollout(id)) })
   const known = reads.flatMap(({ data }) => data?.rollout ?? [])
@@ -32,7 +32,7 @@ export function RolloutToast({ rollouts, undo, onDone, onDismiss }: Props) {
   const client = useQueryClient()
   const states = known.map(({ state, wave }) => `${state} ${wave}`).join()
   useEffect(() => {
-    // What the page says of edges and nodes was read before.
+    // Data about edges and nodes on the page is older than this.
     if (states) void client.invalidateQueries()
   }, [states, client])
   if (!isRead) return null

@@ -5,22 +5,22 @@ import type { Shapes } from './api/client.ts'
 
 export type Rule = Omit<Shapes['RuleOfSet'], 'id'>
 
-/** A rule set as the body of a request. In text, because JSON may not be as long as a policy can be. */
+/** A rule set as a text body, because JSON bodies have a lower size limit than policies need. */
 export const asText = (rules: readonly Rule[]) => ({
   body: rules.map(toRuleLine).join('\n'),
   bodySerializer: String,
   headers: { 'Content-Type': 'text/plain' },
-  // The request has it too, for a draft, which is JSON.
+  // Kept on the request for drafts, which are JSON.
   rules,
 })
 
-/** An address as the service writes it in a rule: always with a prefix length. */
+/** An address as the service writes it in a rule: with a prefix length. */
 export const asRange = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
 /** A policy has each range once per action. */
 export const keyOf = ({ action, cidr }: Pick<Rule, 'action' | 'cidr'>): string => `${action} ${cidr}`
 
-/** The intended changes, apart from what the policy has: they can be looked at, and applied to a newer state. */
+/** Intended changes, separate from the policy's rules, so that they can be shown and applied to a newer state. */
 export type Draft = { readonly added: ReadonlyMap<string, Rule>; readonly removed: ReadonlyMap<string, Rule> }
 export const emptyDraft: Draft = { added: new Map(), removed: new Map() }
 export const isEmpty = ({ added, removed }: Draft): boolean => added.size === 0 && removed.size === 0
@@ -59,13 +59,13 @@ export function withRemoved(draft: Draft, current: readonly Rule[], rules: reado
   return { added, removed }
 }
 
-/** A rule is known by its action and range: with another one of them, one rule goes and another comes. */
+/** Action and range identify a rule: changing one of them removes the old rule and adds another. */
 export function withChanged(draft: Draft, current: readonly Rule[], before: Rule, after: Rule): Draft {
   const rest = keyOf(before) === keyOf(after) ? draft : withRemoved(draft, current, [before])
   return withAdded(rest, current, [after])
 }
 
-/** The list is to be all that the policy has. */
+/** Makes the list the complete rule set. */
 export function replacedBy(current: readonly Rule[], rules: readonly Rule[]): Draft {
   const wanted = new Set(rules.map(keyOf))
   const gone = current.filter((rule) => !wanted.has(keyOf(rule)))
@@ -83,8 +83,8 @@ export const hasSameRules = (before: readonly Rule[] | undefined, now: readonly 
   })
 
 /**
- * What a search finds: text in the range or the description; or, for an address, every range that it lies in. An address
- * has at most 129 such ranges, so that looking each rule up among them needs no arithmetic per rule.
+ * Matches text in the range or description; for an address, all ranges that contain it. There are at most 129 of those,
+ * so each rule needs one look-up instead of arithmetic.
  */
 export function matcherOf(search: string): (rule: Rule) => boolean {
   const text = search.trim().toLowerCase()
@@ -102,9 +102,9 @@ export function matcherOf(search: string): (rule: Rule) => boolean {
 export type Parsed = { rules: Rule[]; faults: { line: number; text: string; fault: string }[] }
 
 /**
- * Lines of `allow|deny RANGE expires=MOMENT # description`, or of a range alone, which then gets the action chosen for
- * the list. Host bits are forgiven where the server refuses them, since lists from elsewhere have them; the preview
- * shows the range that is meant. Yields between chunks, or a long list would freeze the page.
+ * Parses lines of `allow|deny RANGE expires=MOMENT # description`, or of a range alone, which gets the chosen action.
+ * Accepts host bits, which the server refuses, because lists from elsewhere contain them; the preview shows the
+ * resulting range. Yields between chunks, so that a long list does not freeze the page.
  */
 export async function parseList(text: string, action: Rule['action']): Promise<Parsed> {
   const rules = new Map<string, Rule>()
@@ -140,7 +140,7 @@ function parseLine(line: string, fallback: Rule['action']): Rule | { fault: stri
   }
 }
 
-/** The range that is meant by 192.0.2.18/28. */
+/** The range without host bits, such as that of 192.0.2.18/28. */
 export function rangeWithoutHostBits(written: string): string | undefined {
   const cidr = withoutHostBits(written)
   return cidr && formatCidr(cidr)

@@ -11,7 +11,7 @@ import { Icon } from './ui/icons.tsx'
 import { Mark } from './ui/mark.tsx'
 import { State } from './ui/state.tsx'
 
-// Not part of the first page: most people have nothing to decide.
+// Lazy: most people have nothing to decide.
 const Notes = lazy(async () => ({ default: (await import('./shell/notes.tsx')).Notes }))
 
 type Props = { current: string | undefined; caller: Shapes['Caller']; children: ReactNode }

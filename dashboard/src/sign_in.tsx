@@ -13,7 +13,7 @@ type Props = { hadSession: boolean; problem: unknown }
 export function SignIn({ hadSession, problem }: Props) {
   const client = useQueryClient()
   const options = useQuery(signInOptions)
-  // Without an answer, the form that always was there.
+  // If the options cannot be read, shows the token form.
   const { token, providers } = options.data ?? { token: options.isError, providers: [] }
   return (
     <main className="sign-in">
@@ -50,7 +50,7 @@ function TokenForm({ isOnly }: { isOnly: boolean }) {
   const [token, setToken] = useState('')
   const client = useQueryClient()
   const enter = useMutation({
-    // Named, so that a wrong token is not taken for a session that has ended.
+    // The key tells a wrong token from a session that has ended.
     mutationKey: ['sign in'],
     mutationFn: () => signIn(token.trim()),
     onSuccess: () => client.resetQueries(),

@@ -3,7 +3,7 @@ import { Icon } from './ui/icons.tsx'
 
 type Text = { what: string; next: string }
 
-/** What each reason means to the person. The address only chooses among these: it shows no text of its own. */
+/** Explanations by reason. The URL only selects one, so it cannot inject text. */
 const texts: Record<string, (provider: string) => Text> = {
   provider_unavailable: (provider) => ({
     what: `${provider} is not available`,
@@ -59,7 +59,7 @@ const texts: Record<string, (provider: string) => Text> = {
 
 const operationPattern = /^op_[0-9a-z]{26}$/
 
-/** Why the sign-in with a provider failed, if the browser comes from one that did. */
+/** Explains why signing in with a provider failed, if the URL says that it did. */
 export function SignInError({ providers }: Pick<SignInOptions, 'providers'>) {
   const query = new URLSearchParams(location.search)
   const text = texts[query.get('sign_in_error') ?? '']

@@ -12,5 +12,5 @@ export const traffic: Record<TrafficType, { title: string; what: string }> = {
 export const trafficTypes = Object.keys(traffic) as TrafficType[]
 
 type Module = Pick<Shapes['IpRestrictionModule'], 'enabled' | 'mode'> | null | undefined
-/** Whether an edge or a route refuses addresses itself. */
+/** Whether an edge or a route refuses addresses by itself. */
 export const refuses = (module: Module): boolean => module?.enabled === true && module.mode === 'enforce'

@@ -37,7 +37,7 @@ const parts: readonly Part[] = [
   { id: 'appearance', title: 'Appearance', about: 'In this browser only.', Content: Appearance },
 ]
 
-/** What holds for the whole account. What the API cannot change is shown, and says who can. */
+/** Settings of the whole account. Those that the API cannot change are shown with who can. */
 export function Settings() {
   const caller = $api.useQuery('get', '/caller')
   return (
@@ -60,7 +60,7 @@ export function Settings() {
 
 function Parts({ caller }: { caller: Caller }) {
   const { hash } = useLocation()
-  // A link to one of them was followed before they were there.
+  // Scrolls to the link's target, which did not exist when the page loaded.
   useEffect(() => document.getElementById(hash.slice(1))?.scrollIntoView(), [hash])
   return (
     <div className="settings">

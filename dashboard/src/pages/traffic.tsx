@@ -23,7 +23,7 @@ import { type Traffic as Data, useTraffic } from './traffic/use_traffic.ts'
 const count = new Intl.NumberFormat('en')
 const idOf = ({ id }: Request): string => id
 
-/** Requests to all edges as they happen on all nodes, and those of the last days that did not get what they wanted. */
+/** Live requests to all edges on all nodes, and failed or refused ones of the last days. */
 export function Traffic() {
   const { id: openId } = useParams()
   const { search } = useLocation()
@@ -102,7 +102,7 @@ export function Traffic() {
   )
 }
 
-/** The same set as long as it has the same members: columns, and with them all rows, are drawn again for another one. */
+/** Returns the same set while its members are equal: a new one renders columns and all rows again. */
 function useStable(set: ReadonlySet<string>): ReadonlySet<string> {
   const [kept, setKept] = useState(set)
   const isSame = kept.size === set.size && [...kept].every((each) => set.has(each))

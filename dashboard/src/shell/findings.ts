@@ -10,7 +10,7 @@ import type { IconName } from '../ui/icons.tsx'
 import type { Status } from '../ui/status.tsx'
 import { currentRows, isUnread } from '../ui/unread.ts'
 
-/** `open` names the dialog that the page is to open on arrival: see use_open_on_arrival.ts. */
+/** `open`: the dialog that the page opens on arrival; see use_open_on_arrival.ts. */
 export type Finding = {
   id: string
   icon: IconName
@@ -19,14 +19,14 @@ export type Finding = {
   detail?: string
   to: string
   open?: string
-  /** How it is, where that is known of its kind. */
+  /** Status, for kinds that have one. */
   status?: Status | undefined
 }
 type Section = { title: string; findings: Finding[] }
 
 const shownPerSection = 6
 
-/** Everything that the search finds for a text, best first, in sections. */
+/** Search results in sections, best first. */
 export function useFindings(text: string, caller: Shapes['Caller']): Section[] {
   const resources = useResources(caller.role === 'admin')
   const wanted = text.trim().toLowerCase()
@@ -46,7 +46,7 @@ export function useFindings(text: string, caller: Shapes['Caller']): Section[] {
     .map(({ title, findings }) => ({ title, findings: findings.slice(0, title === 'Pages' ? 20 : shownPerSection) }))
 }
 
-/** What begins with the text comes before what only contains it. */
+/** Matches at the start come before other matches. */
 const byStart =
   (wanted: string) =>
   (a: Finding, b: Finding): number =>
@@ -73,7 +73,7 @@ function actionsFor({ role }: Shapes['Caller']): Finding[] {
   ]
 }
 
-/** The id that a client was given with its refusal. */
+/** The id that a client got with its refusal. */
 function aboutRequest(text: string): Finding[] {
   const id = requestIdIn(text)
   return id ? [{ id: 'request', icon: 'traffic', label: id, mono: true, detail: 'Request', to: `/traffic/${id}` }] : []

@@ -10,11 +10,11 @@ const count = new Intl.NumberFormat('en')
 
 export function nodesIn({ edge_nodes, newest_generation }: Shapes['EdgeNodeList']) {
   const live = edge_nodes.filter((node) => node.live)
-  // A node that rejected a record has read everything, and keeps what was there before.
+  // A node that rejected a record has read everything, but keeps its previous state.
   const current = live.filter(
     ({ applied_generation, status }) => applied_generation >= newest_generation && status?.code !== 'record_refused',
   ).length
-  // Without a connection to NATS, none counts as live: how they are is not known.
+  // Without a connection to NATS, no node counts as live, because their state is unknown.
   const isBlind = edge_nodes.some(({ status }) => status?.code === 'control_plane_blind')
   return {
     live: live.length,
@@ -33,17 +33,17 @@ const openWords: Record<string, string> = {
 }
 
 type Props = {
-  /** In the bar of a phone there is room for the bars only. */
+  /** A phone's bar has room for the node bars only. */
   isShort?: boolean
 }
 
-/** On every page: whether all nodes enforce the newest state. For admins, since only they may list the nodes. */
+/** On every page: whether all nodes enforce the latest state. For admins, because only they may list nodes. */
 export function LiveNodes({ isShort = false }: Props) {
   const { data: nodes, isError } = useQuery(queries.nodes())
   const { rollouts } = useOpenRollouts()
   if (!nodes || nodes.edge_nodes.length === 0) return null
   const { live, current, behind, offline, isBlind } = nodesIn(nodes)
-  // A node of a later wave is up to date without the change: it is not to have it yet.
+  // A node of a later wave is up to date without the change, which it should not have yet.
   const [open] = rollouts
   const sentence =
     isError || isBlind
@@ -56,7 +56,7 @@ export function LiveNodes({ isShort = false }: Props) {
   return (
     <Link to={open ? `/rollouts/${open.id}` : '/nodes'} className={isShort ? 'live-bars show-small' : 'live-nodes'}>
       {open ? (
-        // A bar would say that a node is up to date, which is not known here.
+        // A bar would claim that a node is up to date, which is unknown here.
         <Icon name={open.state === 'halted' ? 'halt' : 'rollouts'} />
       ) : (
         <NodeBars current={isError ? 0 : current} behind={isError ? 0 : behind} offline={offline} />

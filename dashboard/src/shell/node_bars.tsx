@@ -1,6 +1,6 @@
 type Props = { current: number; behind: number; offline?: number }
 
-/** One bar per node: applied, behind, not live. Beside words that say the same. */
+/** One bar per node: applied, behind, not live. The text beside them says the same. */
 export function NodeBars({ current, behind, offline = 0 }: Props) {
   const bars = [
     ...Array<string>(Math.min(current, 12)).fill('current'),

@@ -1,7 +1,7 @@
 import { DraftBar } from '../draft/bar.tsx'
 import { Unconfirmed } from './unconfirmed.tsx'
 
-/** Above every page: what waits for someone to decide. */
+/** Above every page: decisions that somebody has to make. */
 export function Notes() {
   return (
     <>

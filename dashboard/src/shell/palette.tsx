@@ -19,8 +19,8 @@ import { StatusState } from '../ui/status.tsx'
 import { useFindings } from './findings.ts'
 
 /**
- * Opens what is marked, or the first that was found. While a long list is drawn for the first time, the component takes the
- * list itself for what is marked, and Enter would do nothing.
+ * Opens the selected result, or the first. While a long list renders for the first time, the component treats the list
+ * itself as selected, and Enter would do nothing.
  */
 function openOnEnter(event: KeyboardEvent<HTMLInputElement>): void {
   if (event.key !== 'Enter' || event.nativeEvent.isComposing) return
@@ -34,12 +34,12 @@ function openOnEnter(event: KeyboardEvent<HTMLInputElement>): void {
 
 type Props = {
   caller: Shapes['Caller']
-  /** What was typed before it was there. */
+  /** Text typed before the palette was loaded. */
   typed: string
   onClose: () => void
 }
 
-/** Search over pages, resources and actions. What is typed is looked for; Enter opens the first that was found. */
+/** Searches pages, resources and actions as the person types; Enter opens the first result. */
 export function Palette({ caller, typed, onClose }: Props) {
   const [text, setText] = useState(typed)
   const navigate = useNavigate()

@@ -9,7 +9,7 @@ import { MoreMenu } from '../ui/more_menu.tsx'
 import { useDensity, useTheme } from '../ui/preference.ts'
 import { useDiscardAll } from '../ui/unsaved.tsx'
 
-/** Who is signed in and from where, with what belongs to the person: theme, density, reference, signing out. */
+/** The signed-in person and their address, with personal settings: theme, density, reference, signing out. */
 export function Person({ caller }: { caller: Shapes['Caller'] }) {
   const [theme, chooseTheme] = useTheme()
   const [density, chooseDensity] = useDensity()
@@ -17,7 +17,7 @@ export function Person({ caller }: { caller: Shapes['Caller'] }) {
   const discardAll = useDiscardAll()
   const leave = useMutation({
     mutationFn: signOut,
-    // Even if it failed: the next person in front of the screen must not see this data.
+    // Even after a failure: the next person at the screen must not see this data.
     onSettled: (next = '/dashboard/') => {
       client.clear()
       location.assign(next)

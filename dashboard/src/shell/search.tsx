@@ -7,7 +7,7 @@ const Palette = lazy(loadPalette)
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform)
 
-/** Whether keys typed now go into something. */
+/** Whether keystrokes go into an input. */
 const isTyping = (): boolean => document.activeElement?.matches('input, textarea, select, [contenteditable]') ?? false
 
 /** Opens with ⌘K, Ctrl K or `/` on every page, unless a dialog is open. */
@@ -57,7 +57,7 @@ export function Search({ caller }: { caller: Shapes['Caller'] }) {
 
 type EarlyProps = { text: string; onText: (text: string) => void; onClose: () => void }
 
-/** Takes what is typed while the search is being loaded: people do not wait for it. */
+/** Captures keystrokes while the search is loading. */
 const TypedEarly = ({ text, onText, onClose }: EarlyProps) => (
   <div className="overlay top">
     <div className="modal palette palette-dialog">

@@ -7,7 +7,7 @@ import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { ProblemNote } from '../ui/problem.tsx'
 
-/** Change sets that wait to be confirmed, on every page: to look at a change is to open the pages that it is about. */
+/** Change sets that wait for confirmation, on every page: checking a change means opening the pages that it affects. */
 export function Unconfirmed() {
   const found = useQuery(queries.unconfirmed()).data?.change_sets ?? []
   return found.map((each) => <ToConfirm key={each.id} changeSet={each} />)

@@ -8,7 +8,7 @@ import { isFaulty, markOf, rankOf, type Status, stateOf } from '../ui/status.tsx
 export type PageMark = { health: Health; meaning: string; count?: string }
 type Read = { data?: readonly { status?: Status }[] | undefined; isError: boolean }
 
-/** Problems, by the page that shows them. What cannot be read is marked as unknown: no mark would look like no problem. */
+/** Problems by page. Unreadable data is marked as unknown, because no mark would mean no problem. */
 export function useMarks(isAdmin: boolean): Map<string, PageMark> {
   const nodes = useQuery({ ...queries.nodes(), enabled: isAdmin })
   const refused = useQuery({ ...queries.newlyRefused(), enabled: isAdmin }).data?.newly_refused_addresses
@@ -49,7 +49,7 @@ export function useMarks(isAdmin: boolean): Map<string, PageMark> {
 type Firing = { data?: Shapes['AlertList'] | undefined; isError: boolean }
 type Rules = { data?: readonly Shapes['AlertRule'][] | undefined; isError: boolean }
 
-/** How many fire. A rule that could not be evaluated is not fine. */
+/** Number of firing alerts. A rule that could not be evaluated does not count as fine. */
 function alertMark(firing: Firing, rules: Rules): PageMark | undefined {
   const count = firing.data?.alerts.length ?? 0
   const isMore = Boolean(firing.data?.next_page_uri)
@@ -71,7 +71,7 @@ function alertMark(firing: Firing, rules: Rules): PageMark | undefined {
 function markFor(one: string, many: string, lists: readonly Read[]): PageMark | undefined {
   const statuses = lists
     .flatMap(({ data = [] }) => data.map(({ status }) => status))
-    // What someone has disabled is no problem.
+    // Disabled resources are not a problem.
     .filter((status) => !(status && isFaulty(status) && isExpected(status)))
   const worst = statuses.toSorted((a, b) => rankOf(a) - rankOf(b))[0]
   const isUnread = lists.some(({ isError }) => isError)

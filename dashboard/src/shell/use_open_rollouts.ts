@@ -4,12 +4,12 @@ import { queries } from '../api/queries.ts'
 
 export type Open = { rollouts: Shapes['Rollout'][]; isUnread: boolean }
 
-/** Those of which a change is not on every node: halted ones first, and last those that wait. */
+/** Rollouts that have not reached every node: halted ones first, waiting ones last. */
 export function useOpenRollouts(): Open {
   const halted = useQuery(queries.haltedRollouts())
   const newest = useQuery(queries.rollouts())
   const first = halted.data?.rollouts ?? []
-  // One that was halted between the two reads may be in both.
+  // A rollout halted between the two reads may be in both.
   const known = new Set(first.map(({ id }) => id))
   const isWaiting = ({ state }: Shapes['Rollout']) => Number(state === 'waiting')
   const others = (newest.data?.rollouts ?? []).filter(({ id, state }) => state !== 'released' && !known.has(id))

@@ -2,7 +2,7 @@ import { Icon } from './icons.tsx'
 
 type Props = { name: string; kind?: 'user' | 'bot'; isOwn?: boolean }
 
-/** A first letter, or a robot's head. Decoration: the name stands beside it. */
+/** An initial, or a robot's head. Decorative, because the name is beside it. */
 export function Avatar({ name, kind = 'user', isOwn }: Props) {
   return (
     <span className={`avatar ${kind}${isOwn ? ' own' : ''}`} aria-hidden="true">

@@ -9,7 +9,7 @@ const icons: Record<Tone, IconName | undefined> = {
 }
 export type Tone = 'allowed' | 'refused' | 'warned' | 'neutral'
 
-/** A state in words, with a sign, and in color last: any one of the three is enough to read it. */
+/** A state as word, icon and color; each alone is sufficient. */
 export function Badge({ tone, children }: { tone: Tone; children: ReactNode }) {
   const icon = icons[tone]
   return (

@@ -5,7 +5,7 @@ type Props = Omit<ButtonProps, 'children' | 'className'> & {
   children: string
   kind?: 'primary' | 'plain' | 'danger' | 'quiet'
   icon?: IconName
-  /** The words stay for screen readers; the eye sees the icon. */
+  /** Shows only the icon; screen readers still get the text. */
   iconOnly?: boolean
   isSmall?: boolean
 }

@@ -2,14 +2,14 @@ import { RadioChoice } from './radio_choice.tsx'
 
 type Props<Value extends string> = {
   label: string
-  /** What the API calls it, for its errors to appear here. */
+  /** Name of the field in the API, to show its errors here. */
   name: string
   value: Value
   onChange: (value: Value) => void
   options: readonly { value: Value; title: string; detail: string }[]
 }
 
-/** One of a few, each with a sentence about it. */
+/** A choice among few options, each with a sentence about it. */
 export const CardChoice = <Value extends string>(props: Props<Value>) => (
   <RadioChoice
     {...props}

@@ -4,7 +4,7 @@ import { Icon } from './icons.tsx'
 
 type Props<Value extends string> = {
   label: string
-  /** What the API calls it, for its errors to appear here. */
+  /** Name of the field in the API, to show its errors here. */
   name?: string
   value: Value
   onChange: (value: Value) => void
@@ -13,7 +13,7 @@ type Props<Value extends string> = {
   labelHidden?: boolean
 }
 
-/** The browser's own list of choices: it works with every keyboard, screen reader and phone, and weighs nothing. */
+/** The native select: works with every keyboard, screen reader and phone, and adds no code. */
 export function Choice<Value extends string>(props: Props<Value>) {
   const { label, name, value, onChange, options, hint, labelHidden } = props
   const id = useId()

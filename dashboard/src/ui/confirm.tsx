@@ -4,10 +4,10 @@ import { FormDialog } from './form_dialog.tsx'
 
 type Props = {
   title: string
-  /** A name to be typed when the thing cannot be brought back and others may depend on it. */
+  /** Name that must be typed to confirm, for resources that cannot be restored and that others may depend on. */
   typeToConfirm?: string
   action: string
-  /** While it is not known yet what else would go. */
+  /** Set until it is known what else would be deleted. */
   isWaiting?: boolean
   canDraft?: boolean
   children: ReactNode

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react'
 import { Button } from './button.tsx'
 
-/** Copies, and says so where the eye is. */
+/** Copies the text and reports the result beside the button. */
 export function CopyButton({ text, what }: { text: string; what: string }) {
   const [outcome, setOutcome] = useState<'copied' | 'failed'>()
   useEffect(() => {
@@ -14,7 +14,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
       await navigator.clipboard.writeText(text)
       setOutcome('copied')
     } catch {
-      // Browsers give the clipboard to pages over HTTPS and on localhost only.
+      // Browsers allow clipboard access only over HTTPS and on localhost.
       setOutcome('failed')
     }
   }

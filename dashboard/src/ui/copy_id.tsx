@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react'
 import { Icon } from './icons.tsx'
 
-/** An id, as people paste it. A phone has no room for it, unless it is what the place is about. */
+/** An id that copies itself. Hidden on phones unless it is essential there. */
 export function CopyId({ id, isAlways }: { id: string; isAlways?: boolean }) {
   const [isCopied, setCopied] = useState(false)
   useEffect(() => {
@@ -17,7 +17,7 @@ export function CopyId({ id, isAlways }: { id: string; isAlways?: boolean }) {
         className="copy-small"
         aria-label="Copy ID"
         onClick={() => {
-          // Browsers give the clipboard to pages over HTTPS and on localhost only; the id can be selected anyway.
+          // Browsers allow clipboard access only over HTTPS and on localhost; the id can still be selected.
           navigator.clipboard?.writeText(id).then(
             () => setCopied(true),
             () => {},

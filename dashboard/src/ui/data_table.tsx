@@ -4,7 +4,7 @@ import type { RowsProps } from './rows_in_sight.tsx'
 import { type Column, useSorted } from './table_model.ts'
 import { moveBetweenRows, TableRow } from './table_row.tsx'
 
-// Only long tables need it.
+// Lazy: only long tables need it.
 const loadRows = async () => ({ default: (await import('./rows_in_sight.tsx')).RowsInSight })
 const RowsInSight = lazy(loadRows) as <Row>(props: RowsProps<Row>) => ReactNode
 
@@ -12,9 +12,9 @@ type Props<Row> = {
   label: string
   rows: readonly Row[]
   keyOf: (row: Row) => string
-  /** The same array as long as it means the same: rows are drawn again only when it is another. */
+  /** Must be a stable array: a new one renders all rows again. */
   columns: readonly Column<Row>[]
-  /** The column that is sorted by at first, with a minus for descending. */
+  /** Initially sorted column; a minus means descending. */
   initialSort?: string
   /** Rows with a second line of smaller text. */
   isTwoLine?: boolean
@@ -22,12 +22,12 @@ type Props<Row> = {
   foot?: ReactNode
 }
 
-/** Up to here the whole table is in the page, where the browser's own search finds it. */
+/** Shorter tables are rendered completely, so that the browser's own search works. */
 const drawnWhole = 200
 
 /**
- * The browser's own table, of any length: it sorts, its head sticks to the window, arrow keys move between rows, and of a
- * long one only the rows in sight are in the page.
+ * A native table of any length, with sorting, a sticky header and arrow keys. Of long tables, only visible rows are
+ * rendered.
  */
 export function DataTable<Row>(props: Props<Row>) {
   const { label, rows, keyOf, columns, initialSort, isTwoLine, rowClass, foot } = props

@@ -6,14 +6,14 @@ type Props = {
   title: string
   onClose: () => void
   children: ReactNode
-  /** For a question that must not go away by a click beside it, such as a token that is shown once. */
+  /** For dialogs that a click outside must not close, such as a token that is shown once. */
   mustAnswer?: boolean
   wide?: boolean
-  /** As high as the window allows, and it scrolls inside: what is read while it is open moves no button. */
+  /** Uses the window's height and scrolls inside, so that loading content moves no button. */
   tall?: boolean
 }
 
-/** Open while it is rendered: the component that opens it decides with its own state. */
+/** Open while it is rendered; the parent's state decides. */
 export function Dialog({ title, onClose, children, mustAnswer, wide, tall }: Props) {
   return (
     <ModalOverlay

@@ -3,7 +3,7 @@ import { useFormField } from './form_fields.tsx'
 
 type Props = Omit<TextFieldProps, 'children' | 'className' | 'name'> & {
   label: string
-  /** What the API calls it, for its errors to appear here. */
+  /** Name of the field in the API, to show its errors here. */
   name?: string
   hint?: string
   error?: string

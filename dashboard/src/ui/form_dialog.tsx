@@ -14,33 +14,33 @@ type Props<Result, Variant> = {
   wide?: boolean
   tall?: boolean
   children: ReactNode
-  /** What the button says: a verb and its object. */
+  /** Label of the button: a verb and its object. */
   action: string
   kind?: 'primary' | 'danger'
   cancel?: string
   /** Further buttons, before the usual two. */
   extra?: ReactNode
   isDirty?: boolean
-  /** False while there is nothing that could be saved. */
+  /** False while there is nothing to save. */
   isReady?: boolean
-  /** While what the decision depends on is still being read: the button can have the focus, but not be pressed. */
+  /** Set while data for the decision is loading: the button can be focused but not pressed. */
   isWaiting?: boolean
-  /** It can be added to the draft of the person instead of being saved. */
+  /** The change can be added to the person's draft instead of being saved. */
   canDraft?: boolean
-  /** Default: it closes. */
+  /** Default: closes the dialog. */
   onDrafted?: (() => void) | undefined
-  /** `variant` says how to save when the first attempt was refused and the person chose a way on. */
+  /** `variant`: how to save after the first attempt was refused and the person chose how to proceed. */
   save: (variant?: Variant) => Promise<Result>
   onSaved: (result: Result) => void | Promise<void>
   /** `isSent`: the change waits for approval. */
   onClose: (isSent: boolean) => void
-  /** Explains a problem that no input has caused. */
+  /** Explains a problem that concerns no input. */
   explain?: (error: unknown, retry: (variant: Variant) => void, isPending: boolean) => ReactNode
 }
 
 /**
- * Every form in a dialog: it saves once at a time, shows the API's error at the input that it names, and asks before a
- * draft is lost. An input takes part by having the API's name for it.
+ * The common form dialog: saves once at a time, shows API errors at the input that they name, and asks before it
+ * discards input. Inputs register under their API names.
  */
 export function FormDialog<Result, Variant = never>(props: Props<Result, Variant>) {
   const {
@@ -74,7 +74,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     },
     onMutate: () => setErrors({}),
     onError: (error) => {
-      // What was typed is kept in the change set.
+      // The change set keeps the input.
       if (error instanceof SentForApproval) draft.settle()
       const places = placesOf(error, labels) ?? []
       isNewlyRefused.current = places.length > 0
@@ -87,11 +87,11 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
     },
   })
   useEffect(() => {
-    // Only once: correcting one of several fields must not move the focus to another.
+    // Once per attempt: correcting one of several fields must not move the focus to another.
     if (!isNewlyRefused.current || Object.keys(errors).length === 0) return
     isNewlyRefused.current = false
     const wrong = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')
-    // What is folded away cannot take the focus.
+    // Opens a collapsed section, whose inputs cannot be focused.
     wrong?.closest('details')?.setAttribute('open', '')
     wrong?.focus()
   }, [errors])
@@ -106,7 +106,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
   const isDrafting = saving.isPending && saving.variables.toDraft
   const isSent = saving.error instanceof SentForApproval
   const close = () => {
-    // Whether it will be saved is not known yet.
+    // The result of the save is not known yet.
     if (!saving.isPending) draft.close(() => onClose(isSent))
   }
   const isElsewhere = saving.isError && placesOf(saving.error, labels) === undefined
@@ -131,7 +131,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
         noValidate
         onSubmit={(event) => {
           event.preventDefault()
-          // A dialog is drawn elsewhere, but React passes its events on to the form that opened it.
+          // React bubbles events of a nested dialog to the form that opened it.
           event.stopPropagation()
           if (isReady && !isWaiting && !saving.isPending) saving.mutate({ toDraft: false })
         }}
@@ -163,7 +163,7 @@ export function FormDialog<Result, Variant = never>(props: Props<Result, Variant
             </Button>
           )}
         </div>
-        {/* Below the buttons, which would otherwise move away from the pointer. */}
+        {/* Below the buttons, so that they do not move away from the pointer. */}
         {!tall && problem}
       </form>
     </Dialog>

@@ -2,14 +2,14 @@ import { createContext, use, useEffect } from 'react'
 import { Problem } from '../api/problem.ts'
 
 type FormFields = {
-  /** The labels of the form's inputs, by the API's names for them. */
+  /** Labels of the form's inputs, by API name. */
   labels: Map<string, string>
   errors: Readonly<Record<string, string>>
   clear: (name: string) => void
 }
 export const FormFieldsContext = createContext<FormFields>({ labels: new Map(), errors: {}, clear: () => {} })
 
-/** Makes an input of a form known under the API's name for it, and finds the error that the API reported for it. */
+/** Registers an input under its API name, and returns the API's error for it. */
 export function useFormField(name: string | undefined, label: string) {
   const { labels, errors, clear } = use(FormFieldsContext)
   useEffect(() => {
@@ -21,14 +21,14 @@ export function useFormField(name: string | undefined, label: string) {
   }, [labels, name, label])
   return {
     error: name ? errors[name] : undefined,
-    /** A value that was changed is not the one that the error is about. */
+    /** Clears an error that concerned the previous value. */
     clearError: () => name && clear(name),
   }
 }
 
 type Place = { name: string; text: string }
 
-/** The inputs that a problem is about. Undefined when it is about anything else, too. */
+/** Inputs that a problem concerns. Undefined if it also concerns anything else. */
 export function placesOf(error: unknown, labels: ReadonlyMap<string, string>): Place[] | undefined {
   if (!(error instanceof Problem)) return undefined
   const places = error.errors.map((each) => placeOf(each, labels)).filter((place) => place !== undefined)
@@ -36,7 +36,7 @@ export function placesOf(error: unknown, labels: ReadonlyMap<string, string>): P
 }
 
 /**
- * The input that an error is about, and what to say beneath it. The API names entries of lists and objects too:
+ * The input that an error concerns, and the text to show. The API also names entries of lists and objects:
  * `hostports[1]` is the second entry of the input `hostports`.
  */
 function placeOf(

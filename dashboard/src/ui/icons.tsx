@@ -1,4 +1,4 @@
-/** Drawn for a 16-pixel grid; they take the color of the text beside them and are silent to screen readers. */
+/** Drawn on a 16-pixel grid. They inherit the text color and are hidden from screen readers. */
 const paths = {
   overview: 'M2.5 8.5 8 3l5.5 5.5M4 7.5V13h8V7.5',
   traffic: 'M1.5 8.500h3l2-5.500 3 10 2-4.500h3',

@@ -4,7 +4,7 @@ import { PageHeader } from './page_header.tsx'
 import { ProblemNote } from './problem.tsx'
 import { Unread } from './unread.ts'
 
-/** The shape of what is to come. It appears at once: something to see is calmer than something that turns. */
+/** Placeholder in the shape of the content. Shown immediately, because it is calmer than a spinner. */
 export function Skeleton({ lines = 4 }: { lines?: number }) {
   return (
     <div className="skeleton" role="status">
@@ -20,13 +20,13 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
 type Props<Data> = {
   query: UseQueryResult<Data, unknown>
   lines?: number
-  /** For a page whose head is part of what is read: what it is called when that fails, and where it belongs. */
+  /** Title and parent in case of an error, for pages whose header depends on the query. */
   title?: string
   parent?: { to: string; name: string }
   children: (data: Data) => ReactNode
 }
 
-/** A query as its data, its skeleton, or its problem. Data that is there stays when a refresh fails, with unknown states. */
+/** Renders a query as data, skeleton or problem. Keeps existing data when a refresh fails, with unknown states. */
 export function Loaded<Data>({ query, lines, title, parent, children }: Props<Data>) {
   if (query.data !== undefined)
     return (

@@ -5,9 +5,9 @@ import { Icon, type IconName } from './icons.tsx'
 export type MenuEntry = {
   label: string
   icon?: IconName
-  /** For what deletes. */
+  /** For destructive actions. */
   isDanger?: boolean
-  /** One of several that exclude each other. */
+  /** Selected option of several exclusive ones. */
   isChosen?: boolean
   onAction: () => void
 }
@@ -21,7 +21,7 @@ type Props = {
   placement?: 'bottom end' | 'top start'
 }
 
-/** An open menu beside the button that opened it. Loaded when the first one opens: see more_menu.tsx. */
+/** An open menu beside its button. Loaded on first use; see more_menu.tsx. */
 export function ActionMenu({ label, trigger, groups, onClose, placement = 'bottom end' }: Props) {
   return (
     <Popover

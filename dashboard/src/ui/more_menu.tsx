@@ -2,13 +2,13 @@ import { lazy, type ReactNode, Suspense, useRef, useState } from 'react'
 import { Icon } from './icons.tsx'
 import type { MenuGroup } from './menu.tsx'
 
-// Not needed to read a page: fetched when the pointer reaches a menu's button.
+// Lazy: loaded when the pointer reaches a menu's button.
 const loadMenu = async () => ({ default: (await import('./menu.tsx')).ActionMenu })
 const ActionMenu = lazy(loadMenu)
 
 type Props = {
   label: string
-  /** Read when the menu opens. */
+  /** Evaluated when the menu opens. */
   groups: () => readonly MenuGroup[]
   className?: string
   placement?: 'bottom end' | 'top start'
@@ -16,8 +16,8 @@ type Props = {
 }
 
 /**
- * A button that opens a menu; by default the three dots at the end of a row. The browser's own button, since a table has
- * many of them.
+ * A button that opens a menu; by default the three dots at the end of a row. A native button, because tables contain
+ * many.
  */
 export function MoreMenu({ label, groups, className = 'more', placement, children }: Props) {
   const button = useRef<HTMLButtonElement>(null)
@@ -55,7 +55,7 @@ export function MoreMenu({ label, groups, className = 'more', placement, childre
   )
 }
 
-/** In the header of a page: what can be done with the thing that it is about, besides what has a button. */
+/** Actions in a page header that have no button of their own. */
 export const PageMenu = ({ groups }: Pick<Props, 'groups'>) => (
   <MoreMenu label="More actions" className="button plain icon-only" groups={groups} />
 )

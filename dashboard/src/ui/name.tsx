@@ -1,4 +1,4 @@
-/** What people call it, and the id beneath; the id alone when it has no name. */
+/** The name with the id below it; only the id if there is no name. */
 export function Name({ id, text }: { id: string; text?: string }) {
   if (!text) return <span className="mono id">{id}</span>
   return (

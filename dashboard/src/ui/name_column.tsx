@@ -1,7 +1,7 @@
 import { Link } from 'react-router'
 import type { Column } from './table_model.ts'
 
-/** The first column of a list: what people call a thing, which leads to its page, with its id below. */
+/** First column of a list: the name with a link to the page, and the id below. */
 export const nameColumn = <Row extends { id: string; description?: string | null }>(
   title: string,
   pages: string,

@@ -4,23 +4,23 @@ import { useMayChange } from '../api/may_change.ts'
 
 type Props = {
   title: string
-  /** Where the page belongs, for pages about one thing. */
+  /** Parent page, for pages about one resource. */
   parent?: { to: string; name: string }
-  /** How things are, in a pill beside the title. */
+  /** Status badge beside the title. */
   status?: ReactNode
-  /** One sentence: the answer that the page opens with. */
+  /** One sentence that answers the page's main question. */
   summary?: ReactNode
-  /** Facts about the thing, separated by space. */
+  /** Facts about the resource. */
   meta?: ReactNode
-  /** What helps with looking, for everyone: above all other actions. */
+  /** Tools for viewing, shown to everyone above all actions. */
   tools?: ReactNode
-  /** What can be changed here: at most one primary button, the rest in a menu. Not for viewers. */
+  /** Actions: at most one primary button, the rest in a menu. Hidden from viewers. */
   children?: ReactNode
 }
 
 let hasOpenedAPage = false
 
-/** The head of every page. It names the document, and moves the focus to the heading after a navigation. */
+/** Header of every page. Sets the document title, and focuses the heading after navigation. */
 export function PageHeader({ title, parent, status, summary, meta, tools, children }: Props) {
   const mayChange = useMayChange()
   const heading = useRef<HTMLHeadingElement>(null)
@@ -28,8 +28,8 @@ export function PageHeader({ title, parent, status, summary, meta, tools, childr
     document.title = `${title} · Gatehouse`
   }, [title])
   useEffect(() => {
-    // A screen reader hears where it is now; on the first page the browser has said so already. Focus that is already on
-    // the page when its head appears stays there.
+    // Announces the page to screen readers; the browser has already announced the first one. Keeps focus that is
+    // already on the page.
     if (hasOpenedAPage && !document.getElementById('main')?.contains(document.activeElement)) heading.current?.focus()
     hasOpenedAPage = true
   }, [])

@@ -19,7 +19,7 @@ import { authorOf, type Details, StateOf, titleOf, useNames, whoOf } from './wor
 
 const count = new Intl.NumberFormat('en')
 
-/** What becomes of one rollout, on which nodes it is, what halted it, and what can be done. */
+/** Progress of one rollout, its nodes, the reason for a halt, and the possible actions. */
 export function RolloutDetail({ id }: { id: string }) {
   const found = useQuery(queries.rollout(id))
   const role = $api.useQuery('get', '/caller').data?.role
@@ -69,7 +69,7 @@ export function RolloutDetail({ id }: { id: string }) {
   )
 }
 
-/** Why a button is missing that the guide speaks of. */
+/** Why a button that the guide mentions is missing. */
 function Allowance({ rollout: { state }, role }: { rollout: Details; role: string | undefined }) {
   const mayChange = useMayChange()
   if (role === undefined || role === 'admin' || state === 'released' || state === 'waiting') return null

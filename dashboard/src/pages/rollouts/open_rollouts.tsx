@@ -5,7 +5,7 @@ import { Icon } from '../../ui/icons.tsx'
 
 const shown = 5
 
-/** What is not on every node yet, or was halted, on pages that say how far nodes are. */
+/** Rollouts that are open or halted, for pages that show the progress of nodes. */
 export function OpenRollouts({ only }: { only?: (rollout: Shapes['Rollout']) => boolean }) {
   const { rollouts: all, isUnread } = useOpenRollouts()
   const rollouts = all.filter((rollout) => only?.(rollout) ?? true)

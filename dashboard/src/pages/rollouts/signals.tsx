@@ -16,7 +16,7 @@ const signals: readonly Signal[] = [
   { signal: 'answers', name: 'Answers', when: 'more fail than before and elsewhere, or get 4xx and fewer succeed' },
 ]
 
-/** What is watched, and what was seen when it was halted. */
+/** The watched signals, and the evidence that halted it. */
 export function Signals({ rollout, isAdmin }: { rollout: Details; isAdmin: boolean }) {
   const { state, evidence } = rollout
   if (state !== 'watching' && state !== 'halted') return null
@@ -65,7 +65,7 @@ export function Signals({ rollout, isAdmin }: { rollout: Details; isAdmin: boole
   )
 }
 
-/** With the name of the edge or route instead of its id. */
+/** Replaces the id of the edge or route with its name. */
 function Sentence({ evidence: { sentence, target } }: { evidence: Evidence }) {
   const named = useNames()(target ?? '')
   if (!target || !named || !sentence.includes(target)) return <>{sentence}</>

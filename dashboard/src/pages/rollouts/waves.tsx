@@ -23,7 +23,7 @@ export function WavesAndNodes({ rollout }: { rollout: Details }) {
   )
 }
 
-/** `stopped` and `now` have an edge that is seen first. */
+/** `stopped` and `now` have a prominent border. */
 function lookOf({ state, wave: reached }: Details, wave: number, nodes: readonly Node[]): string {
   if (state === 'halted') return nodes.some(({ reason, has_previous }) => reason || !has_previous) ? 'stopped' : ''
   return state === 'watching' && wave === reached ? 'now' : ''
@@ -84,7 +84,7 @@ function NodeLine({ node, rollout }: { node: Node; rollout: Details }) {
   )
 }
 
-/** What is not known is never shown as fine. */
+/** Unknown states are never shown as fine. */
 function stateOf({ live, wave, has_changes, has_previous, reason }: Node, rollout: Details): [Health, string] {
   const { state, wave: reached } = rollout
   const isLater = state !== 'released' && state !== 'halted' && wave > (reached ?? -1)
@@ -98,7 +98,7 @@ function stateOf({ live, wave, has_changes, has_previous, reason }: Node, rollou
   return ['partial', state === 'halted' ? 'has not said yet what it has' : 'does not have them yet']
 }
 
-/** For the eye: the sentence above says it in words. */
+/** Visual only: the sentence above says it in words. */
 function Progress({ from, until }: { from: number; until: number }) {
   const now = useNow(true)
   const share = Math.min(1, Math.max(0, (now - from) / Math.max(1, until - from)))

@@ -19,27 +19,27 @@ const states: Record<State, { tone: Tone; word: string }> = {
 }
 export const wordOf = (state: State): string => states[state]?.word ?? state
 
-/** A state that this version does not know is shown as it is called. */
+/** Shows a state unknown to this version under its API name. */
 export const StateOf = ({ state }: { state: State }) => (
   <Badge tone={states[state]?.tone ?? 'neutral'}>{wordOf(state)}</Badge>
 )
 
 export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
 
-/** How far it is, in a few words. */
+/** Progress in a few words. */
 export function placeOf({ state, wave, waves }: Pick<Rollout, 'state' | 'wave' | 'waves'>): string {
   if (state === 'released') return counted(waves, 'wave')
   if (wave === null) return 'on no node'
   return wave === waves - 1 ? `wave ${wave}, the last` : `wave ${wave}; the last is ${waves - 1}`
 }
 
-/** A sentence of the service, with names instead of ids of edges and routes. */
+/** A sentence of the service with names instead of ids of edges and routes. */
 export const withNames = (sentence: string, nameOf: ReturnType<typeof useNames>): string =>
   sentence.replaceAll(/\bedg(?:htsrt|hts|tcp)_[0-9a-z]{26}\b/g, (id) => nameOf(id)?.name ?? id)
 
 type Named = { name: string; to: string }
 
-/** What people call a resource, and its page. Undefined: it is gone, or of a kind whose list is not read here. */
+/** Name and page of a resource. Undefined if it was deleted or its list is not loaded here. */
 export function useNames(): (id: string) => Named | undefined {
   const policies = useQuery({ ...queries.policies(), staleTime: 60_000 }).data
   const https = useQuery(queries.httpsEdges()).data
@@ -63,7 +63,7 @@ export function useNames(): (id: string) => Named | undefined {
   )
 }
 
-/** 'Created rule and 2 more changes': its latest change, and how many others there are. */
+/** 'Created rule and 2 more changes': the latest change, and the number of others. */
 export function titleOf(
   { latest_change: latest, change_count: changes }: Pick<Rollout, 'latest_change' | 'change_count'>,
   nameOf: ReturnType<typeof useNames>,
@@ -75,11 +75,10 @@ export function titleOf(
   return changes > 1 ? `${first} and ${counted(changes - 1, 'more change')}` : first
 }
 
-/** Null: a command. */
+/** Null: a command on the server. */
 export const whoOf = (ownerId: string | null, people: ReturnType<typeof usePeople>): string =>
   ownerId === null ? 'A command on the server' : (people?.find(({ id }) => id === ownerId)?.name ?? ownerId)
 
-/** Who made the latest change. */
 export const authorOf = (
   { latest_change: latest, change_count }: Pick<Rollout, 'latest_change' | 'change_count'>,
   people: ReturnType<typeof usePeople>,

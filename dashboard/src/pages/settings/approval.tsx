@@ -17,7 +17,7 @@ const names: Record<ApprovalKind, string> = {
   reserved_domains: 'Domains',
 }
 
-/** Which changes another admin has to approve. Everyone sees it; admins set it. */
+/** Which changes need another admin's approval. Visible to everyone, editable by admins. */
 export function Approval({ caller: { role } }: { caller: Shapes['Caller'] }) {
   const found = $api.useQuery('get', '/approval_policy')
   const [isEditing, setEditing] = useState(false)
@@ -53,7 +53,7 @@ export function Approval({ caller: { role } }: { caller: Shapes['Caller'] }) {
   )
 }
 
-/** How to go on when no one can approve in time. */
+/** How to proceed if nobody can approve in time. */
 function BreakGlass() {
   return (
     <p className="soft">

@@ -8,7 +8,7 @@ const nearFull = 0.8
 
 const rate = (perMinute: number): string => (perMinute === 0 ? 'any number' : `${count.format(perMinute)} a minute`)
 
-/** How much of each quota is used, the fullest first, and how many requests the API takes. */
+/** Usage of each quota, fullest first, and the request limits of the API. */
 export function Quotas({ caller }: { caller: Caller }) {
   const rows = Object.entries(caller.quotas)
     .map(([kind, { used, limit }]) => ({

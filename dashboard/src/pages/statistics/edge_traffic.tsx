@@ -3,7 +3,7 @@ import { Choice } from '../../ui/choice.tsx'
 import { useUrlState } from '../../ui/use_url_state.ts'
 import { TrafficFigures } from './traffic_figures.tsx'
 
-/** Figures of the edge, or of one of its routes. */
+/** Figures of the edge or of one of its routes. */
 export function EdgeTraffic({ edge }: { edge: Pick<Shapes['HttpsEdge'], 'id' | 'routes'> }) {
   const [wanted, setWanted] = useUrlState<string>('route', '')
   const route = edge.routes.find(({ id }) => id === wanted)

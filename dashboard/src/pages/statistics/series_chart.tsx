@@ -3,7 +3,7 @@ import { type Mark, Marks, roundUp } from '../overview/chart.tsx'
 
 /** `className` is a color of chart.css. */
 export type Series = { name: string; className: string }
-/** One value for each series; undefined where there is none, which is not zero. */
+/** One value per series; undefined means no value, which is not zero. */
 export type Point = { at: number; values: readonly (number | undefined)[] }
 type Props = {
   title: string
@@ -22,7 +22,7 @@ const hourMs = 3_600_000
 const momentOf = (at: number, isLong: boolean): string =>
   isLong ? `${day.format(at)} ${clock.format(at)}` : clock.format(at)
 
-/** Values by time: stacked bars, or a line for each series. */
+/** Values over time: stacked bars, or one line per series. */
 export function SeriesChart({ title, series, points, stepMs, kind, format, marks }: Props) {
   const [pointed, setPointed] = useState<number>()
   const isLong = stepMs * points.length > 24 * hourMs
@@ -135,7 +135,7 @@ const Bars = ({ series, points, most }: Drawn) =>
     )
   })
 
-/** A gap where there is no value. A value between two gaps is a short line. */
+/** Missing values leave a gap. A value between two gaps is a short line. */
 const Lines = ({ series, points, most }: Drawn) =>
   series.map(({ name, className }, which) => {
     let isOpen = false

@@ -12,7 +12,7 @@ import { type Range, stepsOf, useRange } from './use_range.ts'
 
 type Data = Shapes['TrafficStatistics']
 type Sums = Shapes['TrafficSums']
-/** What the figures are about: everything of the account when it is empty. */
+/** Subject of the figures; empty for the whole account. */
 export type Scope = { edge_id?: string; route_id?: string; backend_id?: string }
 
 const count = new Intl.NumberFormat('en')
@@ -36,7 +36,7 @@ const quantiles = [
 
 type Props = { scope?: Scope; title?: string; action?: ReactNode }
 
-/** Requests, errors and latency in the range that the URL has, with the changes made meanwhile. */
+/** Requests, errors and latency in the URL's range, with the changes made meanwhile. */
 export function TrafficFigures({ scope = {}, title = 'Traffic', action }: Props) {
   const { name, range } = useRange()
   const statistics = useQuery({ ...queries.statistics(name, range, scope), placeholderData: keepPreviousData })
@@ -77,7 +77,7 @@ function Shown({ data, range }: { data: Data; range: Range }) {
   )
 }
 
-/** Why figures are too low, or missing. Nothing counted is zero only where everything counts. */
+/** Why figures are too low or missing. No counts mean zero only if all nodes count. */
 function unknownIn({ nodes_not_counting: silent, nodes_with_losses: losing, counted_since, since }: Data) {
   if (silent > 0)
     return `${silent === 1 ? '1 node is silent or does not count' : `${silent} nodes are silent or do not count`} traffic. These figures lack what passes there.`

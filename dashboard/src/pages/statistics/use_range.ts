@@ -1,7 +1,7 @@
 import { useUrlState } from '../../ui/use_url_state.ts'
 
 const [minuteMs, hourMs] = [60_000, 3_600_000]
-/** By what is in the URL; hours where it is a number. */
+/** Keys as in the URL; a number means hours. */
 export const ranges = {
   '15m': { label: '15 min', words: 'in the last 15 minutes', ms: 15 * minuteMs, step: 'minute', stepMs: minuteMs },
   '1': { label: '1 h', words: 'in the last hour', ms: hourMs, step: 'minute', stepMs: minuteMs },
@@ -13,14 +13,14 @@ export type RangeName = keyof typeof ranges
 export type Range = (typeof ranges)[RangeName]
 export const rangeNames = ['15m', '1', '24', '168', '720'] as const satisfies readonly RangeName[]
 
-/** The time that all figures of a page are about. A link carries it. */
+/** The time range of all figures on a page, kept in the URL so that links preserve it. */
 export function useRange() {
   const [name, setName] = useUrlState<RangeName>('range', '24')
   const known: RangeName = Object.hasOwn(ranges, name) ? name : '24'
   return { name: known, range: ranges[known], setName }
 }
 
-/** Beginnings of the steps up to now, oldest first. */
+/** Start times of the steps up to now, oldest first. */
 export function stepsOf({ ms, stepMs }: Range, now: number): number[] {
   const count = ms / stepMs
   const last = now - (now % stepMs)

@@ -2,7 +2,7 @@ import { AllowNow } from '../check/allow_now.tsx'
 import type { Request } from './log.ts'
 import type { Names } from './names.ts'
 
-/** What the address of a request wanted to reach, as a check asks for it and as its page's link has it. */
+/** The target of the request, as checks and the URL of their page identify it. */
 export function targetOf({ route, edge, operation }: Request): string {
   if (operation) return 'api'
   if (route) return route.id
@@ -16,11 +16,11 @@ export function questionOf(request: Request) {
   return request.route ? { ip, route_id: target } : { ip, edge_id: target }
 }
 
-/** No allow overrides a deny: then the rule that denies has to change. */
+/** No allow overrides a deny, so the denying rule must change. */
 export const actionWordOf = ({ ip_policy_rule }: Request): string =>
   ip_policy_rule ? 'Change rule…' : 'Allow this address…'
 
-/** Lets the address of a request in, by the rules as they are now: they may have changed since it was refused. */
+/** Lets a request's address in, based on the current rules, which may have changed since the refusal. */
 export const ActOn = ({ request, names, onClose }: { request: Request; names: Names; onClose: () => void }) => (
   <AllowNow
     question={questionOf(request)}

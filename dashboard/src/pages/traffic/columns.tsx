@@ -33,7 +33,7 @@ export function Target({ request, names }: { request: Request; names: Names }) {
 
 type Wanted = {
   names: Names
-  /** The rules that rows may ask for. */
+  /** Rules that rows may look up. */
   asked: ReadonlySet<string>
   linkTo: (id: string) => string
   entriesOf: (request: Request) => MenuEntry[]
@@ -74,7 +74,7 @@ const node: Column<Request> = {
   cell: ({ node }) => <span className="soft">{node ?? '–'}</span>,
 }
 
-/** Beside an open panel there is room for four. */
+/** An open panel leaves room for four columns. */
 export function columnsOf({ names, asked, linkTo, entriesOf, isNarrow }: Wanted): Column<Request>[] {
   const address: Column<Request> = {
     title: 'Address',
@@ -110,7 +110,7 @@ export function columnsOf({ names, asked, linkTo, entriesOf, isNarrow }: Wanted)
     titleHidden: true,
     className: 'menu-cell hide-small',
     width: '44px',
-    // Members and viewers do not see the address, and every action needs it.
+    // Members and viewers do not see the address, which every action needs.
     cell: (request) =>
       request.source_ip && (
         <MoreMenu
@@ -124,7 +124,7 @@ export function columnsOf({ names, asked, linkTo, entriesOf, isNarrow }: Wanted)
 
 const mostAsked = 40
 
-/** The first few rules that decided. Looking each of a thousand up would be a thousand questions. */
+/** The first deciding rules only: looking up each of a thousand would take a thousand requests. */
 export function rulesToAsk(rows: readonly Request[]): ReadonlySet<string> {
   const found = new Set<string>()
   for (const { ip_policy_rule } of rows) {

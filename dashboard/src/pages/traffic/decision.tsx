@@ -8,7 +8,7 @@ import { clockOf, failureOf, protocolOf, verdicts } from './words.ts'
 
 type Props = { request: Request; names: Names }
 
-/** From top to bottom: where it arrived, who decided by which rule, and the end. As it was decided then. */
+/** From top to bottom: where the request arrived, which rule decided, and the result at that time. */
 export function Decision({ request, names }: Props) {
   const { node, operation, ip_policy, ip_restriction, outcome, host } = request
   const isDecided = ip_policy !== null || ip_restriction !== null || outcome === 'refused' || outcome === 'warned'
@@ -45,7 +45,7 @@ const Stop = ({ tone, icon, children }: { tone: Tone; icon: IconName; children: 
   </li>
 )
 
-/** The restriction, or the policies of the edge or route, with the policy and the rule. */
+/** The restriction, or the policies of the edge or route, with the deciding policy and rule. */
 function Decider({ request, names }: Props) {
   const { ip_restriction, ip_policy, outcome, edge, route } = request
   const tone = outcome === 'refused' ? 'refused' : outcome === 'warned' ? 'warned' : 'allowed'
@@ -92,7 +92,7 @@ function Place({ edge, route, names }: Pick<Request, 'edge' | 'route'> & { names
   )
 }
 
-/** Without a rule, none matched: so it says. What was changed since is still known by its id. */
+/** Without a rule, none matched. A rule changed since is still found by its id. */
 function RuleSaid({ request: { ip_policy_rule: decided } }: { request: Request }) {
   const rule = useRule(decided?.id)
   if (!decided) return <p className="soft">No rule matches.</p>

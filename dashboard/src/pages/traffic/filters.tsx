@@ -17,7 +17,7 @@ const statuses = [
   { value: '', label: 'Any status' },
   ...['2xx', '3xx', '4xx', '5xx'].map((value) => ({ value, label: value })),
 ]
-/** Longer lists are no use: the edge page links here with itself chosen. */
+/** Longer lists do not help; the edge page links here with the edge selected. */
 const mostOffered = 500
 
 export function Filters({ filter }: { filter: UrlFilter }) {
@@ -59,7 +59,7 @@ export function Filters({ filter }: { filter: UrlFilter }) {
 
 const moment = (text: string): string => `${text.slice(5, 10)} ${text.slice(11, 16)}`
 
-/** A time in the past, as a chart leads to it. */
+/** A past period, as linked from a chart. */
 function Period({ filter: { asked, set } }: { filter: UrlFilter }) {
   if (!asked.since && !asked.until) return null
   return (

@@ -2,10 +2,10 @@ import type { Shapes } from '../../api/client.ts'
 
 export type Request = Shapes['Request']
 
-/** What the page holds at most, however long it is open and however much comes. The newest stay. */
+/** Limit of rows on the page, however long it is open. Keeps the latest. */
 export const mostRows = 1_000
 
-/** Newest first, each request once, at most `mostRows`. */
+/** Newest first, without duplicates, at most `mostRows`. */
 export function merged(rows: readonly Request[], more: readonly Request[]): readonly Request[] {
   if (more.length === 0) return rows
   const byId = new Map<string, Request>()
@@ -14,13 +14,13 @@ export function merged(rows: readonly Request[], more: readonly Request[]): read
   return all.length > mostRows ? all.slice(0, mostRows) : all
 }
 
-/** Both are of a fixed length, so that the order of their letters is that of time. */
+/** Both have a fixed length, so their lexical order is chronological. */
 function newestFirst(a: Request, b: Request): number {
   if (a.created_at !== b.created_at) return a.created_at < b.created_at ? 1 : -1
   return a.id < b.id ? 1 : -1
 }
 
-/** The requests that wait to be shown: the newest of them, since no more than that would be. */
+/** Buffers requests to be shown later. Keeps only the latest, because no more would be shown. */
 export function appendBounded(waiting: Request[], request: Request): void {
   waiting.push(request)
   if (waiting.length > mostRows) waiting.splice(0, waiting.length - mostRows)
@@ -29,7 +29,7 @@ export function appendBounded(waiting: Request[], request: Request): void {
 const requestId = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const operationId = /^op_[0-7][0-9a-hjkmnp-tv-z]{25}$/
 
-/** The id of a request, or of a refused call of the API, as people paste it: perhaps in capitals or with spaces. */
+/** Finds the id of a request or a refused API call in pasted text, ignoring case and spaces. */
 export function requestIdIn(text: string): string | undefined {
   const id = text.trim().toLowerCase()
   return requestId.test(id) || operationId.test(id) ? id : undefined

@@ -7,12 +7,12 @@ export type Names = {
   policy: (id: string) => string
   restriction: (id: string) => string
   edge: (id: string) => string
-  /** The path that it matches, if the edge still has it. */
+  /** The route's path, if the edge still has it. */
   route: (id: string) => string | undefined
 }
 const fresh = { staleTime: 30_000 }
 
-/** Names first: requests carry ids. What was deleted since keeps its id. */
+/** Names for the ids in requests. Deleted resources keep their id. */
 export function useNames(): Names {
   const policies = useQuery({ ...queries.policies(), ...fresh }).data
   const restrictions = useQuery({ ...queries.restrictions(), ...fresh }).data
@@ -29,7 +29,10 @@ export function useNames(): Names {
   }, [policies, restrictions, https, tcp])
 }
 
-/** The rule that decided, as it is now. A rule keeps its id when its description changes, and loses it with its range. */
+/**
+ * The deciding rule in its current state. A rule keeps its id when its description changes, but not when its range
+ * does.
+ */
 export const useRule = (id: string | undefined) =>
   $api.useQuery(
     'get',

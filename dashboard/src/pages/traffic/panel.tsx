@@ -20,7 +20,7 @@ import { dayOf } from './words.ts'
 
 type Props = {
   id: string
-  /** If the list has it: what was allowed is kept nowhere else. */
+  /** The row from the list, if present: allowed requests are stored nowhere else. */
   row: Request | undefined
   names: Names
   onAct: (request: Request) => void
@@ -29,7 +29,9 @@ type Props = {
   onNext?: (() => void) | undefined
 }
 
-/** A node reports a request within a second or two; a person with its id may be quicker, and waits this long. */
+/**
+ * A node reports a request within a second or two. Somebody with its id may be faster, so the panel waits this long.
+ */
 const arrivesWithinMs = 15_000
 const isYoung = (id: string): boolean => Date.now() - (momentOf(id) ?? 0) < arrivesWithinMs
 const isMissing = (error: unknown): boolean => error instanceof Problem && error.status === 404
@@ -42,7 +44,7 @@ const requestOf = (id: string) => ({
   retryDelay: 400,
 })
 
-/** One request: what decided about it, and what can be done about that. Also by its id alone. */
+/** One request, identified by its id: what decided about it, and the possible actions. */
 export function RequestPanel({ id, row, ...props }: Props) {
   const found = useQuery({ ...requestOf(id), enabled: row === undefined })
   const request = row ?? found.data
@@ -119,7 +121,7 @@ function inBrief({ status_code, duration_ms }: Request): string {
 const dayMs = 24 * 60 * 60 * 1_000
 const count = new Intl.NumberFormat('en')
 
-/** Only what is kept: how often it was allowed is known nowhere. */
+/** Counts only stored requests; allowed ones are not stored. */
 function ThisAddress({ ip }: { ip: string }) {
   const since = new Date(Math.floor(Date.now() / 60_000) * 60_000 - dayMs).toISOString()
   const kept = $api.useQuery(

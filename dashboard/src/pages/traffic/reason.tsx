@@ -6,11 +6,11 @@ import { failureOf } from './words.ts'
 type Props = {
   request: Request
   names: Names
-  /** Whether to ask for the rule: of many rows, only some may. */
+  /** Whether to look up the rule, which only some rows may. */
   isAsked: boolean
 }
 
-/** What decided, in a line: the rule and its policy, the policy that has none, or what went wrong. */
+/** The deciding rule and policy in one line, the policy without a rule, or the failure. */
 export function Reason({ request, names, isAsked }: Props) {
   const { ip_policy, ip_policy_rule, ip_restriction, upstream, outcome } = request
   const rule = useRule(isAsked ? ip_policy_rule?.id : undefined).data

@@ -16,7 +16,7 @@ const states = {
   past: { health: 'unknown', words: 'Past requests' },
 } as const
 
-/** Whether what is shown is what happens. */
+/** Whether the list is live. */
 export function LiveState({ state, isPaused }: { state: Traffic['state']; isPaused: boolean }) {
   const { health, words } =
     state === 'live' && isPaused ? { health: 'unknown' as const, words: 'Paused' } : states[state]
@@ -29,7 +29,7 @@ export function LiveState({ state, isPaused }: { state: Traffic['state']; isPaus
 
 type Props = { traffic: Traffic; isHeld: boolean; onShow: () => void; onResume: () => void }
 
-/** What is not in the list, and why. */
+/** Which requests are missing from the list, and why. */
 export function Notices({ traffic, isHeld, onShow, onResume }: Props) {
   const { waiting, dropped, notKept, state } = traffic
   const isLost = state === 'lost' || state === 'crowded'

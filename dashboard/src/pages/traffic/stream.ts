@@ -4,7 +4,7 @@ import { Problem } from '../../api/problem.ts'
 import type { Request } from './log.ts'
 
 export type StreamFilter = { edge_id?: string; outcome?: Request['outcome']; source_ip?: string }
-/** `refused`: this session may not watch, and asking again would not help. */
+/** `refused`: this session may not watch, so retrying does not help. */
 export type StreamState = 'connecting' | 'live' | 'lost' | 'crowded' | 'refused'
 type Listener = {
   onState: (state: StreamState, problem?: Problem) => void
@@ -14,10 +14,10 @@ type Listener = {
 
 const firstRetryMs = 1_000
 const lastRetryMs = 15_000
-/** The service sends something every ten seconds. A stream that is quiet for longer is broken. */
+/** The service sends something every ten seconds; a longer silence means a broken stream. */
 const silenceMs = 25_000
 
-/** Watches until it is stopped; connects again by itself when the stream ends, breaks or falls silent. */
+/** Watches until stopped. Reconnects when the stream ends, breaks or falls silent. */
 export function watchRequests(filter: StreamFilter, listener: Listener): () => void {
   const stopped = new AbortController()
   const run = async () => {
@@ -78,7 +78,7 @@ async function once(filter: StreamFilter, listener: Listener, stopped: AbortSign
   return wasLive ? 'was live' : 'never live'
 }
 
-/** Ends early when the browser says that there is a network again. */
+/** Ends early when the browser is online again. */
 const pause = (ms: number, stopped: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const end = () => {

@@ -15,11 +15,11 @@ export type UrlFilter = {
   isFiltered: boolean
   value: (name: Name) => string
   set: (values: Partial<Record<Name, string>>) => void
-  /** What is wrong with what was typed as an address. */
+  /** Fault of the typed address. */
   fault: string | undefined
 }
 
-/** What the page shows, as its URL says it. What a URL has that is no filter is left out, and not sent. */
+/** The filter in the page's URL. Ignores unknown parameters. */
 export function useFilter(): UrlFilter {
   const [parameters] = useSearchParams()
   const setUrl = useSetUrl()

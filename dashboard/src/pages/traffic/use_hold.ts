@@ -1,8 +1,8 @@
 import { type FocusEvent, useCallback, useEffect, useRef, useState } from 'react'
 
 /**
- * Rows stand still while a person is about to click one of them, goes through them with the keyboard, or has scrolled down
- * to read: otherwise they would move away from under the pointer.
+ * Freezes the rows while a person points at one, navigates by keyboard or has scrolled down; otherwise rows would move
+ * away from the pointer.
  */
 export function useHold() {
   const list = useRef<HTMLDivElement>(null)
@@ -25,7 +25,7 @@ export function useHold() {
     release,
     watch: {
       ref: list,
-      // A finger points at nothing after it has left the screen.
+      // After a touch ends, nothing is pointed at.
       onPointerEnter: ({ pointerType }: { pointerType: string }) => setPointed(pointerType === 'mouse'),
       onPointerLeave: () => setPointed(false),
       onFocus: ({ target }: FocusEvent) => setFocused(target.matches(':focus-visible')),

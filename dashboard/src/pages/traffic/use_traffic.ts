@@ -4,32 +4,32 @@ import { appendBounded, merged, mostRows, type Request } from './log.ts'
 import { type StreamFilter, type StreamState, watchRequests } from './stream.ts'
 
 export type Filter = StreamFilter & { status_class?: '1xx' | '2xx' | '3xx' | '4xx' | '5xx' } & Period
-/** A time in the past, such as the hour of a bar. Then nothing new is watched for. */
+/** A past period, such as the hour of a bar, for which no stream is opened. */
 type Period = { since?: string; until?: string }
 
-/** Often enough to look immediate, and few enough drawings for a thousand requests a second. */
+/** Feels immediate, and limits rendering at a thousand requests per second. */
 const drawMs = 250
-/** A hidden tab gives its stream back: an account has few of them. */
+/** A hidden tab closes its stream, because an account has few of them. */
 const hiddenMs = 60_000
 
 export type Traffic = {
   rows: readonly Request[]
   state: StreamState | 'past'
-  /** Why it cannot be watched, or what was kept cannot be read. */
+  /** Why the stream cannot be opened or stored requests cannot be read. */
   problem: unknown
   isLoading: boolean
-  /** How many came since the rows stand still. */
+  /** Requests that arrived while the rows are frozen. */
   waiting: number
-  /** Came too fast to be sent. */
+  /** Arrived too fast to be sent. */
   dropped: number
-  /** Requests worth keeping that exceeded the quota. */
+  /** Over quota, so they were not stored. */
   notKept: number
   hasOlder: boolean
   readOlder: () => Promise<void>
   readAgain: () => void
 }
 
-/** Kept and live requests as one list. `isHeld`: new ones wait until they are wanted. */
+/** Stored and live requests as one list. `isHeld`: buffers new ones. */
 export function useTraffic(filter: Filter, isHeld: boolean): Traffic {
   const key = JSON.stringify(filter)
   const [log, setLog] = useState(emptyLog)
@@ -48,7 +48,7 @@ export function useTraffic(filter: Filter, isHeld: boolean): Traffic {
       rows: merged(before.rows, requests),
       notKept: dropped,
       isLoading: false,
-      // After a connection that broke, the newest are read again: how it goes on behind the oldest is known already.
+      // After a broken connection, only the latest are read again; whether older ones exist is already known.
       hasOlder: before.oldest && !before_id ? before.hasOlder : next_page_uri !== null,
       oldest: before_id || !before.oldest ? requests.at(-1)?.id : before.oldest,
     }))
@@ -74,8 +74,8 @@ export function useTraffic(filter: Filter, isHeld: boolean): Traffic {
       : watchRequests(watched, {
           onState(stream, problem) {
             setState({ stream, problem })
-            // Once it is open, or something could happen between the two; and again after a gap. Even if it cannot be
-            // opened: what was kept can be read.
+            // Reads stored requests once the stream is open, so that none is missed in between, and again after a gap.
+            // Also if the stream cannot be opened.
             if (stream === 'live' || !hasRead) readKept()
           },
           onRequest(request) {
@@ -134,11 +134,11 @@ const emptyLog: Log = {
 
 const withWaiting = (log: Log, waiting: number): Log => (log.waiting === waiting ? log : { ...log, waiting })
 
-/** The stream has no filter for it, so the page has. */
+/** Filtered here, because the stream has no such filter. */
 const isOfClass = ({ status_code }: Request, wanted: Filter['status_class']): boolean =>
   wanted === undefined || (status_code !== null && String(status_code).startsWith(wanted.slice(0, 1)))
 
-/** False when the tab has been out of sight for a while. */
+/** False after the tab has been hidden for a while. */
 function useIsShown(): boolean {
   const [isShown, setShown] = useState(true)
   useEffect(() => {

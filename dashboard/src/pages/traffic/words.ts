@@ -4,7 +4,7 @@ import type { Request } from './log.ts'
 
 type Outcome = Request['outcome']
 
-/** Fine is quiet: an allowed request is gray. */
+/** Allowed requests are gray, so that problems stand out. */
 export const verdicts: Record<Outcome, { word: string; tone: Tone; icon: IconName }> = {
   allowed: { word: 'Allowed', tone: 'neutral', icon: 'allowed' },
   refused: { word: 'Refused', tone: 'refused', icon: 'refused' },
@@ -13,7 +13,7 @@ export const verdicts: Record<Outcome, { word: string; tone: Tone; icon: IconNam
   failed: { word: 'Failed', tone: 'refused', icon: 'unknown' },
 }
 
-/** By the reasons of docs/guides/access-log.md. */
+/** Reasons as in docs/guides/access-log.md. */
 const sentences: Record<string, string> = {
   source: 'Too many connections from this address',
   edge: 'Too many connections to this edge',
@@ -52,7 +52,7 @@ const sentences: Record<string, string> = {
 }
 const ofUpstream = /^(connect_|tls_|no_response|response_)/
 
-/** Why, as far as no rule is concerned. */
+/** The failure, unless a rule decided. */
 export function failureOf({ reason, upstream }: Pick<Request, 'reason' | 'upstream'>): string | undefined {
   if (reason === null || reason === 'policy' || reason === 'restriction') return undefined
   const sentence = sentences[reason] ?? reason

@@ -19,7 +19,7 @@ const states: Record<Delivery['status'], { health: Health; word: string }> = {
   dead: { health: 'down', word: 'Dead' },
 }
 
-/** The newest hundred. Dead ones can be sent again, each or all of them. */
+/** The latest hundred. Dead ones can be resent, individually or all. */
 export function Deliveries({ id, status }: { id: string; status?: 'dead' }) {
   const path = { path: { id } }
   const deliveries = $api.useQuery(

@@ -39,7 +39,7 @@ const formatOptions = (Object.keys(formats) as Webhook['format'][]).map((value) 
   label: formats[value].label,
 }))
 
-/** `isForAlerts`: it gets alerts and nothing else, unless another choice is made. */
+/** `isForAlerts`: preselects alerts only. */
 export function CreateWebhook({ isForAlerts = false, onClose }: Closing & { isForAlerts?: boolean }) {
   const { values, set, isDirty } = useDraft({
     ...{ url: '', description: '', operations: isForAlerts ? 'alerts.*' : '' },
@@ -51,7 +51,7 @@ export function CreateWebhook({ isForAlerts = false, onClose }: Closing & { isFo
     return <SecretShown title={`Secret of ${nameOf(created)}`} secret={created.secret} onClose={onClose} />
   const { url, description, operations, format } = values
   const isMail = format === 'email'
-  // Only alerts go by e-mail.
+  // E-mail destinations get alerts only.
   const wanted = isMail ? ['alerts.*'] : wordsOf(operations)
   return (
     <FormDialog
@@ -69,7 +69,7 @@ export function CreateWebhook({ isForAlerts = false, onClose }: Closing & { isFo
         )
       }
       onSaved={(webhook) => {
-        // Messages for people are not signed.
+        // Messages for people are not signed, so there is no secret to show.
         if (format === 'standard') setCreated(webhook)
         else onClose()
         return refresh('/webhook_destinations')
@@ -146,7 +146,7 @@ export function DeleteWebhook({ webhook, onDeleted, onClose }: Closing & { webho
   )
 }
 
-/** The only time that anyone sees it. */
+/** Shows the secret, for the only time. */
 function SecretShown({ title, secret, onClose }: Closing & { title: string; secret: string }) {
   return (
     <Dialog title={title} onClose={onClose} mustAnswer>

@@ -20,7 +20,7 @@ function wordsFor({ status, enabled, failing_since }: Webhook): string {
   return failing_since ? `Failing since ${ago(failing_since)}` : 'Failing'
 }
 
-/** In every list of destinations. */
+/** Common to all lists of destinations. */
 export const nameColumn = (title: string): Column<Webhook> => ({
   title,
   className: 'a1',
