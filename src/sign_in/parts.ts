@@ -8,7 +8,7 @@ export type SignInParts = {
   readonly service: Service
   readonly providers: readonly Provider[]
   readonly clients: Clients
-  /** Looks up the provider's account each time, because it may be renamed. */
+  /** Finds a provider's account by its current name or its id. */
   readonly findAccount: (db: Db, nameOrId: string) => Promise<{ id: Uuid } | undefined>
   readonly warn: (facts: object, message: string) => void
 }

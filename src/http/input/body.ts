@@ -119,7 +119,7 @@ export function tooLarge(limitBytes: number, largerAs?: string): Refusal {
   return new Refusal('ERR_BODY_TOO_LARGE', message)
 }
 
-/** Uses events: an async loop over the chunks waits three ticks for a body that has already arrived. */
+/** Uses events: an async loop over the chunks awaits three times for a body that has already arrived. */
 function readAll(request: IncomingMessage, limitBytes: number, largerAs: string | undefined): Promise<Buffer> {
   if (declaredLength(request) > limitBytes) return Promise.reject(tooLarge(limitBytes, largerAs))
   return new Promise((resolve, reject) => {
