@@ -4,7 +4,7 @@ import type { AlertRow } from '../resources/alerts/alert_store.ts'
 import type { RuleRow } from '../resources/alerts/rule_store.ts'
 import type { Observation } from './observe.ts'
 
-/** `gone`: a pending alert ended before it fired, so nobody is notified. */
+/** `gone`: a pending alert ended before it fired, so no one is notified. */
 export type Step = { readonly alert: AlertRow | undefined; readonly change?: 'fired' | 'resolved' | 'gone' }
 
 const maxReasonBytes = 1_000

@@ -124,7 +124,7 @@ async function tell(tx: Db, { uri }: TurnParts, accountId: Uuid, steps: readonly
     if (isToTell) room--
     const after = isToTell ? { ...alert, notified_at: new Date(now).toISOString() } : alert
     if (isToTell) events.push({ operation: 'alerts.fire', before: null, after })
-    // Recipients of the alert are told that it is resolved, even during a silence.
+    // Recipients of the alert learn that it is resolved, even during a silence.
     if (change === 'resolved' && after.notified_at !== null)
       events.push({ operation: 'alerts.resolve', before: before ?? null, after })
     if (JSON.stringify(after) !== JSON.stringify(before)) written.push(after)

@@ -117,7 +117,7 @@ async function refuseAddress(service: Service, call: Parameters<typeof admit>[1]
   if (!refusedBy) return
   facts.refusedBy = refusedBy
   service.metrics.observeRestriction('refused')
-  // The message reveals no rules: the caller may be the attacker whom they keep out.
+  // The message reveals no rules: the caller may be the attacker that they keep out.
   throw new Refusal(
     'ERR_IP_REFUSED',
     `Your address is not allowed to ${call.caller.traffic === 'dashboard' ? usedBySession[refusedType ?? 'dashboard'] : 'call this API'}. Give the operation id to an admin of your account.`,

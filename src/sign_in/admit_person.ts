@@ -54,7 +54,7 @@ export type Arrival = {
 export type Admitted = { readonly secret: string; readonly caller: Caller; readonly sessionId: Id<'ses'> }
 
 /**
- * Opens a session for a person whom the provider's rules admit: for the user linked to the identity, or for a new user.
+ * Opens a session for a person that the provider's rules admit: for the user linked to the identity, or for a new user.
  */
 export const admitPerson = (db: DbPool, arrival: Arrival): Promise<Admitted> =>
   admit(db, arrival).catch((error) => {

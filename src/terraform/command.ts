@@ -7,7 +7,7 @@ import { log } from '../cli/output/terminal.ts'
 import type { ClientConfig } from '../cli/profiles.ts'
 
 /**
- * A host name that nobody can register, so that a machine without this provider cannot download one of the same name
+ * A host name that no one can register, so that a machine without this provider cannot download one of the same name
  * from a stranger.
  */
 const source = 'gatehouse.internal/gatehouse/gatehouse'

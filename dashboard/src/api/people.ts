@@ -4,7 +4,7 @@ import { queries } from './queries.ts'
 
 type Person = { id: string; name: string; active: boolean; kind: 'user' | 'bot' }
 
-/** API keys that wait for somebody to accept an invitation. */
+/** API keys that wait for someone to accept an invitation. */
 export function useWaitingKeys(): ReadonlySet<string> {
   const { data } = useQuery({ ...queries.users(), staleTime: 60_000 })
   return useMemo(

@@ -115,7 +115,7 @@ export const queries = {
       queryKey: ['get', '/change_sets', 'drafts'],
       queryFn: async () => (await import('../draft/store.ts')).readDrafts(),
     }),
-  /** Polled often, because somebody may have to act within a minute. */
+  /** Polled often, because someone may have to act within a minute. */
   unconfirmed: () =>
     $api.queryOptions(
       'get',

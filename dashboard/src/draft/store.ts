@@ -26,7 +26,7 @@ export async function readDrafts(): Promise<Draft[]> {
     .toSorted((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** The current draft with its ETag, which refuses the update if somebody else was faster. */
+/** The current draft with its ETag, which refuses the update if someone else was faster. */
 async function current(id: string) {
   const { data, response } = await api.GET('/change_sets/{id}', { params: pathOf(id) })
   return { ...data, etag: response.headers.get('ETag') ?? '' }

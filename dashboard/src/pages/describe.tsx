@@ -20,7 +20,7 @@ type Props = {
 export function Describe({ path, what, onClose }: Props) {
   const former = { description: what.description ?? '', metadata: what.metadata ?? '' }
   const { values, set, isDirty } = useDraft(former)
-  // Sends only edited fields: somebody else may have changed the other one meanwhile.
+  // Sends only edited fields: someone else may have changed the other one meanwhile.
   const body = {
     ...(values.description !== former.description && { description: values.description }),
     ...(values.metadata !== former.metadata && { metadata: values.metadata }),

@@ -138,7 +138,7 @@ function Welcome({ name, token, expires_at }: Accepted & { name: string }) {
     mutationKey: ['sign in'],
     mutationFn: () => signIn(token),
     onSuccess: () => {
-      // The browser may have been signed in as somebody else.
+      // The browser may have been signed in as someone else.
       client.clear()
       void navigate('/', { replace: true })
     },

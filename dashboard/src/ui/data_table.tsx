@@ -26,8 +26,8 @@ type Props<Row> = {
 const drawnWhole = 200
 
 /**
- * A native table of any length, with sorting, a sticky header and arrow keys. Of long tables, only visible rows are
- * rendered.
+ * A native table of any length, with sorting, a sticky header and arrow keys. A long table renders
+ * only its visible rows.
  */
 export function DataTable<Row>(props: Props<Row>) {
   const { label, rows, keyOf, columns, initialSort, isTwoLine, rowClass, foot } = props

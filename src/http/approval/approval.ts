@@ -33,7 +33,7 @@ export function readReason(raw: Incoming['raw'], parameter: string): string {
   return reason
 }
 
-/** Turns a change that needs approval into a change set. Refuses whatever the change itself would refuse. */
+/** Turns a change that needs approval into a change set. Refuses everything that the change itself would refuse. */
 export async function propose(
   db: DbPool,
   incoming: Incoming,

@@ -79,7 +79,7 @@ export function validator(schema: TSchema, whole: 'body' | 'query'): Validator {
   }
 }
 
-/** Listing all faults of a larger body would delay other requests, and nobody reads that many. */
+/** Listing all faults of a larger body would delay other requests, and no one reads that many. */
 const maxValuesToSearch = 1_000
 
 /** At most one fault for each field besides the first. */

@@ -1,4 +1,4 @@
-/** For examples. Nobody has its private key; valid for a hundred years. */
+/** For examples. No one has its private key; valid for a hundred years. */
 export const exampleAuthority = `-----BEGIN CERTIFICATE-----
 MIIBwjCCAWmgAwIBAgIUQ6yMAVhoUV9Cl0Txuw4ranfV51AwCgYIKoZIzj0EAwIw
 LjEYMBYGA1UECgwPR2F0ZWhvdXNlIHRlc3RzMRIwEAYDVQQDDAlDbGllbnRzIDEw

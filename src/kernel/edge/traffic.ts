@@ -3,7 +3,7 @@
  * request has at most one.
  */
 export const trafficFigures = [
-  /** All finished requests, whatever the result. */
+  /** All finished requests with any result. */
   'requests',
   'refused',
   'limited',

@@ -23,7 +23,7 @@ export class Crowded extends Error {
 
 export function createGate({ total, perOwner, maxWaitingPerOwner, waitMs }: GateLimits): Gate {
   const running = new Map<string, number>()
-  // First come, first served per owner. An owner that got a slot moves to the end, so that nobody waits behind another
+  // First come, first served per owner. An owner that got a slot moves to the end, so that no one waits behind another
   // owner's queue.
   const waiting = new Map<string, (() => void)[]>()
   let runningTotal = 0

@@ -43,7 +43,7 @@ export async function approved(
   return row.approved_by === caller.ownerId ? row : markApproved(tx, caller, row.id, body.content_sha256)
 }
 
-/** Two keys count as two people only if nobody could know both tokens. */
+/** Two keys count as two people only if no one could know both tokens. */
 async function refuseAuthors(tx: Db, { caller }: Pick<Request, 'caller'>, row: ChangeSetRow): Promise<void> {
   const holders = await holdersOfKeyOf(tx, caller)
   const authors = authorsOf(row)

@@ -48,7 +48,7 @@ type RequestFor = (db: DbPool, ownerId: Id<'usr' | 'bot'>) => ServiceRequest
 
 /**
  * Undoes an unconfirmed change set, or records why that is impossible; then it stays and a person must decide. Resolves
- * to undefined if another process undid it or somebody confirmed it.
+ * to undefined if another process undid it or someone confirmed it.
  */
 export async function undoOverdue(db: DbPool, due: Unconfirmed, requestFor: RequestFor): Promise<Outcome | undefined> {
   const requestOf = (on: DbPool, row: ChangeSetRow) => requestFor(on, row.applied_by as Id<'usr' | 'bot'>)

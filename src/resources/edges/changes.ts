@@ -17,7 +17,7 @@ type Sent = Record<string, unknown>
 /** Sent with every new edge: nodes refuse all traffic of an account whose restrictions they do not know. */
 export const restrictionsKey = (accountId: Uuid): RecordKey => `restrictions.${toId('ac', accountId)}`
 
-/** Sent with every edge or route that has a cell-wide limit: nodes that do not know their number let nobody through. */
+/** Sent with every edge or route that has a cell-wide limit: nodes that do not know their number let no one through. */
 export const cellNodesKeys = (
   { modules }: Pick<EdgeRow, 'modules'>,
   { accountId }: Pick<Caller, 'accountId'>,

@@ -76,7 +76,7 @@ async function findReservations(
   return [...own, ...others]
 }
 
-/** A single account has nobody to be protected from. */
+/** A single account has no one to be protected from. */
 export async function isProofRequired(db: Db, { ownership }: Pick<DomainService, 'ownership'>): Promise<boolean> {
   if (ownership !== 'auto') return ownership === 'required'
   const { count } = await one<{ count: number }>(db, sql`select count(*) from (select from accounts limit 2) few`)

@@ -55,7 +55,7 @@ export async function checkAddress({ db, caller, evaluate, body, uri, clock }: C
   return {
     type,
     ip: address ? formatAddress(address) : ip,
-    // An unparsable address is denied even without restrictions, because the caller is about to let somebody in.
+    // An unparsable address is denied even without restrictions, because the caller is about to let someone in.
     allowed: address !== undefined && refusing === undefined,
     reason: address ? reasonOf(refusing, steps) : 'This is not an IP address, and what cannot be read is refused.',
     decided_by: refusalIn(restrictions) ?? null,

@@ -8,7 +8,7 @@ import { stableApiKeyFields, toApiKey } from '../api_keys/view.ts'
 import { lockActiveAdmins, type PrincipalRow } from './store.ts'
 import { ownerId } from './view.ts'
 
-/** Without an active admin, nobody could repair the account through the API. Call it before the change. */
+/** Without an active admin, no one could repair the account through the API. Call it before the change. */
 export async function keepAnAdmin(
   tx: Db,
   caller: Pick<Caller, 'accountId'>,

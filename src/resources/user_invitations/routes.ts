@@ -109,7 +109,7 @@ export const userInvitationRoutes = [
   }),
 ]
 
-/** Creates the key for the invited person, whose token nobody has seen, and its invitation. */
+/** Creates the key for the invited person, whose token no one has seen, and its invitation. */
 async function invite(tx: Db, request: Inviting, secret: string): Promise<InvitationRow> {
   const {
     caller,

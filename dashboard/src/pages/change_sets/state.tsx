@@ -19,7 +19,7 @@ const states: Record<ChangeSet['state'], { tone: Tone; text: string }> = {
 }
 
 export function StateOf({ changeSet }: { changeSet: Pick<ChangeSet, 'state' | 'metadata'> }) {
-  // A draft waits for nobody while its author adds to it.
+  // A draft waits for no one while its author adds to it.
   const { tone, text } = states[isDraft(changeSet) && isOpen(changeSet) ? 'draft' : changeSet.state]
   return <Badge tone={tone}>{text}</Badge>
 }

@@ -23,7 +23,7 @@ type Wanted = { policyId: string; deny?: string | undefined }
 
 /** Changes that could let a refused address in: of the rule that denies it, or of any policy of the refusing step. */
 export function choicesOf({ steps }: Result): Wanted[] {
-  // Unenforced restrictions come last, because changing them lets nobody in.
+  // Unenforced restrictions come last, because changing them lets no one in.
   const refusing = steps.find(({ allowed, enforced }) => !allowed && enforced) ?? steps.find(({ allowed }) => !allowed)
   const deny = refusing?.policies.find(({ action }) => action === 'deny')
   if (deny) return [{ policyId: deny.ip_policy.id, deny: deny.cidr ?? undefined }]

@@ -90,7 +90,7 @@ function OwnerShown({ owner, id }: { owner: Owner | undefined; id: string }) {
   )
 }
 
-/** `isWaiting`: nobody has the key yet, so nobody would miss it. */
+/** `isWaiting`: no one has the key yet, so no one would miss it. */
 export function Expiry({ apiKey, isWaiting = false }: { apiKey: ApiKey; isWaiting?: boolean }) {
   const state = expiryOf(apiKey)
   const { expires_at: at } = apiKey

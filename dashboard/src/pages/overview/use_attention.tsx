@@ -43,7 +43,7 @@ export function useAttention(isAdmin: boolean): AttentionItem[] | undefined {
     ...aboutRefused(refused.data?.newly_refused_addresses ?? []),
     ...found.flatMap(({ one, things }) => things.flatMap((thing) => itemFor(thing, one))),
     ...found.flatMap(aboutUnknown),
-    // A key that nobody has yet ends with its invitation, and nobody would miss it.
+    // A key that no one has yet ends with its invitation, and no one would miss it.
     ...aboutKeys((keys.data ?? []).filter(({ id }) => !waiting.has(id))),
   ]
   return items.sort((a, b) => Number(a.tone === 'warned') - Number(b.tone === 'warned'))

@@ -123,7 +123,7 @@ export function PolicyDetail({ id }: { id: string }) {
           rules={drafted}
           onDiscard={() => setDraft(emptyDraft)}
           onReview={() => {
-            // Somebody else may have changed them since.
+            // Someone else may have changed them since.
             rules.refetch()
             setOpen('review')
           }}

@@ -35,7 +35,7 @@ export function Review({ policyId, name, rules, after, draft, onDraft, onSaved, 
   const isConfirmed = useRef(false)
   const impact = useQuery(impactOf(policyId, after))
   async function save({ draft: wanted = draft, allowSelfLockout }: Variant = {}): Promise<void> {
-    // Applies the draft to the current rules: somebody else may have changed them since this page read them.
+    // Applies the draft to the current rules: someone else may have changed them since this page read them.
     const fresh = await readRulesWithIds(policyId)
     const query = {
       ...(allowSelfLockout && { allow_self_lockout: true }),

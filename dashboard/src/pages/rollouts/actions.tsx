@@ -109,7 +109,7 @@ function Decision({ opened, rollout, onClose }: { opened: Opened; rollout: Detai
           else if (verb === 'resume') await answerOf(api.POST('/rollouts/{id}/resume', { params, body }))
           else await answerOf(api.POST('/rollouts/{id}/release', { params, body }))
         } finally {
-          // Even after a refusal, because somebody else may have decided meanwhile.
+          // Even after a refusal, because someone else may have decided meanwhile.
           void refresh()
         }
       }}

@@ -53,7 +53,7 @@ export function Approval({ caller: { role } }: { caller: Shapes['Caller'] }) {
   )
 }
 
-/** How to proceed if nobody can approve in time. */
+/** How to proceed if no one can approve in time. */
 function BreakGlass() {
   return (
     <p className="soft">

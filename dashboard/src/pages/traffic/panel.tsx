@@ -30,7 +30,7 @@ type Props = {
 }
 
 /**
- * A node reports a request within a second or two. Somebody with its id may be faster, so the panel waits this long.
+ * A node reports a request within a second or two. Someone with its id may be faster, so the panel waits this long.
  */
 const arrivesWithinMs = 15_000
 const isYoung = (id: string): boolean => Date.now() - (momentOf(id) ?? 0) < arrivesWithinMs

@@ -75,7 +75,7 @@ export function useTraffic(filter: Filter, isHeld: boolean): Traffic {
           onState(stream, problem) {
             setState({ stream, problem })
             // Reads stored requests once the stream is open, so that none is missed in between, and again after a gap.
-            // Also if the stream cannot be opened.
+            // Even if the stream cannot be opened.
             if (stream === 'live' || !hasRead) readKept()
           },
           onRequest(request) {
