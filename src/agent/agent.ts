@@ -9,6 +9,7 @@ import type { PolicyFiles } from './disk/policy_files.ts'
 import type { RecordLog } from './disk/record_log.ts'
 import { createEnforcement, type Enforcer } from './enforcement.ts'
 import type { Entry } from './haproxy/maps/entries.ts'
+import { untilDigest } from './intake/arrivals.ts'
 import { createDisagreement } from './intake/disagreement.ts'
 import { type Announced, type BucketEntry, createIntake, type Released } from './intake/intake.ts'
 import { createMissedDeletions, type HasRecord } from './intake/missed_deletions.ts'
@@ -60,7 +61,7 @@ export function createAgent(parts: Parts, proxy: Enforcer, onApplied: () => void
   const intake = createIntake(step.position())
   const disagreement = createDisagreement({ ...parts, intake, step, refusals, drop: () => worker.drop() })
   const worker = createWorker<Released>(parts, async (released, signal) => {
-    await step.run(released, signal)
+    for (const part of untilDigest(released)) await step.run(part, signal)
     if (step.differs()) return disagreement.resolve()
     missedDeletions.noteFloor(released)
     if (missedDeletions.isDue()) await missedDeletions.apply((deletions) => step.run(deletions, signal))

@@ -45,53 +45,49 @@ export function createStep(parts: Parts) {
   let notLogged: ReadonlyMap<RecordKey, EdgeRecord> = new Map()
   const [unfinishedSince, pendingSince, unclosedSince] = [createSince(), createSince(), createSince()]
 
-  async function take(arrived: readonly Released[], signal: AbortSignal): Promise<void> {
-    // Later records would advance the node past those that it did not take in, and so report them as in force.
-    const released = arrivals.differs() ? [] : arrived
-    const { applied: before } = reached
-    await unenforced.enforce(signal)
-    notLogged = new Map([...notLogged, ...preparation.unfinished])
-    const deletions = deletionsBy(released, known, notLogged)
-    const arriving = newest([...released, { records: deletions, applied: 0 }], notLogged, known)
-    const taken = arrivals.expect(released, arriving, before)
-    // Drops the whole arrival: if a record is missing, its restriction would be missing too.
-    if (!taken) return
-    if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
-    // Backends whose names resolve differently now, and policies with expired rules, change the proxy but not the log.
-    const stale = [...withNewAddress]
-    const again = [...stale, ...preparation.withoutRuleNames, ...preparation.expired()]
-    const planned = enforcement.plan(await preparation.prepare(withKnown(arriving, again, known)))
-    const arrivedAt = positionAfter(reached, released)
-    const next = heldBack(position, arrivedAt, unfinishedSince.least(preparation.unfinished.keys(), before))
-    const logged = planned.changes.map(({ record }) => record).filter((record) => arriving.get(record.key) === record)
-    const isFirst = next.complete && !position.complete
-    const isMoved = isFirst || next.applied !== position.applied || next.revision !== position.revision
-    if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
-    taken()
-    notLogged = new Map()
-    unfinishedSince.forgetOthers(preparation.unfinished.keys())
-    for (const key of stale) withNewAddress.delete(key)
-    for (const { key } of logged) {
-      if (isOfCertificates(key)) pendingCertificates.add(key)
-      cellLimits.note(key)
-    }
-    unenforced.add(planned, next.complete, logged)
-    await unenforced.enforce(signal)
-    await noteEdges(certificates, logged)
-    await certificates.apply(pendingCertificates)
-    await enforcement.closeConnections()
-    if (refusals.isBehind()) await append(recordLog, refusals, [], next)
-    const unclosed = enforcement.unclosed()
-    const since = Math.min(pendingSince.only(pendingCertificates, before), unclosedSince.only(unclosed, before))
-    position = next
-    reached = arrivedAt
-    shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, since)) }
-    if (isFirst) log.info({ records: known.size, applied: next.applied }, 'first complete read: serving')
-  }
-
   return {
-    async run(released: readonly Released[], signal: AbortSignal): Promise<void> {
-      for (const part of untilDigest(released)) await take(part, signal)
+    async run(arrived: readonly Released[], signal: AbortSignal): Promise<void> {
+      // Later records would advance the node past those that it did not take in, and so report them as in force.
+      const released = arrivals.differs() ? [] : arrived
+      const { applied: before } = reached
+      await unenforced.enforce(signal)
+      notLogged = new Map([...notLogged, ...preparation.unfinished])
+      const deletions = deletionsBy(released, known, notLogged)
+      const arriving = newest([...released, { records: deletions, applied: 0 }], notLogged, known)
+      const taken = arrivals.expect(released, arriving, before)
+      // Drops the whole arrival: if a record is missing, its restriction would be missing too.
+      if (!taken) return
+      if (deletions.length > 0) log.warn({ records: deletions.length }, 'removing what the control plane no longer has')
+      // Backends whose names resolve differently now, and policies with expired rules, change the proxy but not the log.
+      const stale = [...withNewAddress]
+      const again = [...stale, ...preparation.withoutRuleNames, ...preparation.expired()]
+      const planned = enforcement.plan(await preparation.prepare(withKnown(arriving, again, known)))
+      const arrivedAt = positionAfter(reached, released)
+      const next = heldBack(position, arrivedAt, unfinishedSince.least(preparation.unfinished.keys(), before))
+      const logged = planned.changes.map(({ record }) => record).filter((record) => arriving.get(record.key) === record)
+      const isFirst = next.complete && !position.complete
+      const isMoved = isFirst || next.applied !== position.applied || next.revision !== position.revision
+      if (logged.length > 0 || isMoved || refusals.isBehind()) await append(recordLog, refusals, logged, next)
+      taken()
+      notLogged = new Map()
+      unfinishedSince.forgetOthers(preparation.unfinished.keys())
+      for (const key of stale) withNewAddress.delete(key)
+      for (const { key } of logged) {
+        if (isOfCertificates(key)) pendingCertificates.add(key)
+        cellLimits.note(key)
+      }
+      unenforced.add(planned, next.complete, logged)
+      await unenforced.enforce(signal)
+      await noteEdges(certificates, logged)
+      await certificates.apply(pendingCertificates)
+      await enforcement.closeConnections()
+      if (refusals.isBehind()) await append(recordLog, refusals, [], next)
+      const unclosed = enforcement.unclosed()
+      const since = Math.min(pendingSince.only(pendingCertificates, before), unclosedSince.only(unclosed, before))
+      position = next
+      reached = arrivedAt
+      shown = { ...position, applied: Math.max(shown.applied, Math.min(position.applied, since)) }
+      if (isFirst) log.info({ records: known.size, applied: next.applied }, 'first complete read: serving')
     },
     upkeep,
     /** The next step resolves and checks these backends, or all, again. */
@@ -110,15 +106,6 @@ export function createStep(parts: Parts) {
     differs: arrivals.differs,
     isReadAgain: arrivals.isReadAgain,
   }
-}
-
-/**
- * What arrived, in two steps if its last digest is not that of the end: a digest is compared with the state that it describes.
- * A new publisher sends changes before it knows one, and without the comparison they would hide what was lost before them.
- */
-function untilDigest(released: readonly Released[]): (readonly Released[])[] {
-  const end = released.findLastIndex(({ live }) => live !== undefined) + 1
-  return end === 0 || end === released.length ? [released] : [released.slice(0, end), released.slice(end)]
 }
 
 const isPartDue = ({ preparation, enforcement, refusals, certificates }: Parts): boolean =>

@@ -39,10 +39,7 @@ export async function openRecordLog(folder: string, files = diskFiles, isLongAt 
   let isTorn = true
   /** After a power cut the folder might have the old file again, so the new one must not be appended to yet. */
   let isRenamed = false
-  /**
-   * Undefined if the file has to be rewritten. That happens with the first batch, because a node must start from any
-   * disk it can read.
-   */
+  /** Undefined if the first batch has to rewrite the file: a node must start from any disk that it can read. */
   let handle = foundEnd === undefined ? undefined : await files.open(file, 'append').catch(() => undefined)
 
   /** Data after the last whole batch would hide everything that is appended later. */

@@ -84,3 +84,12 @@ function digestAfter(released: readonly Released[], reached: number): string | u
   if (!last || last.applied < reached) return undefined
   return last.live
 }
+
+/**
+ * Splits arrivals after the last digest, if more follows. A digest can only be compared with the state that it describes, and a new
+ * publisher sends changes before it knows one: without the comparison they would hide records that were lost before them.
+ */
+export function untilDigest(released: readonly Released[]): (readonly Released[])[] {
+  const end = released.findLastIndex(({ live }) => live !== undefined) + 1
+  return end === 0 || end === released.length ? [released] : [released.slice(0, end), released.slice(end)]
+}
