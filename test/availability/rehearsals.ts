@@ -1,3 +1,4 @@
+import { quantile } from '../harness/quantiles.ts'
 import { random } from '../harness/random.ts'
 import { clientOf } from './client.ts'
 import { type Cluster, databases } from './cluster.ts'
@@ -67,31 +68,39 @@ const controlOfLedger: Rehearsal = async (cluster) => {
   return afterLoss(cluster, ledger)
 }
 
-const failover: Rehearsal = async (cluster) => {
+const failover: Rehearsal = async (cluster, forMs) => {
   const found: string[] = []
-  for (const [name, { begin, end, promotes }] of Object.entries(failovers)) {
+  const names = Object.keys(failovers)
+  const times = Object.fromEntries(names.map((name) => [name, { promoted: [] as number[], gaps: [] as number[] }]))
+  const until = Date.now() + forMs
+  for (let round = 0; round < names.length || Date.now() < until; round++) {
+    const name = names[round % names.length] as string
+    const { begin, end, promotes } = failovers[name] as (typeof failovers)[string]
     console.log(`   the machine of the primary ${name}:`)
     const { faults } = await underLoad(cluster, async (ledger) => {
       await progress(ledger)
       const old = await primaryOf(cluster)
       const from = Date.now()
       await begin(cluster, old)
-      if (promotes)
-        await poll(() => cluster.machines[other(old)] && isPrimary(cluster, other(old)), Boolean, {
-          withinSeconds: 120,
-          everyMs: 200,
-        })
-      const promoted = (Date.now() - from) / 1_000
-      await progress(ledger, 30, 120)
+      if (promotes) {
+        await poll(() => isPrimary(cluster, other(old)), Boolean, { withinSeconds: 120, everyMs: 200 })
+        times[name]?.promoted.push((Date.now() - from) / 1_000)
+      }
       // Without those that were on their way when it happened.
-      console.log(
-        `   ${promotes ? `another primary after ${promoted.toFixed(1)} s, ` : ''}${longestGap(ledger, from).toFixed(1)} s without an acknowledged change`,
-      )
+      await progress(ledger, 30, 120)
+      times[name]?.gaps.push(longestGap(ledger, from))
       end(cluster, old)
       await untilStandby(cluster)
       await progress(ledger)
     })
     found.push(...faults.map((fault) => `${name}: ${fault}`))
+  }
+  for (const [name, { promoted, gaps }] of Object.entries(times)) {
+    const untilPrimary = `${quantile(promoted, 0.5).toFixed(1)} s (median), at most ${Math.max(...promoted).toFixed(1)} s`
+    console.log(
+      `   ${name}: ${gaps.length} times, ${promoted.length > 0 ? `another primary after ${untilPrimary}, ` : ''}` +
+        `at most ${Math.max(...gaps).toFixed(1)} s without an acknowledged change`,
+    )
   }
   return found
 }
