@@ -5,6 +5,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import { makeCertificate } from '../../dev/edge.ts'
+import { type NewCertificate, newCertificate } from '../harness/certificates.ts'
 import { type Machine, makeMachine, makeNetwork, makeService, type Service } from './machines.ts'
 import { poll } from './wait.ts'
 
@@ -33,6 +34,10 @@ export type Cluster = {
   services: Service[]
   service: (machine: Name, name: string) => Service
   token: string
+  /** Id of the token's account. */
+  account: string
+  /** The address of the drill, where webhooks may be sent, and a certificate for it that control planes trust. */
+  receiver: NewCertificate & { address: string }
   /** Runs a command as the owner of the database. */
   command: (...args: string[]) => string
   /** Superuser connection past the network, over the socket of the machine; undefined if nothing answers. */
@@ -132,6 +137,9 @@ function proxy(folder: string, machine: Machine): Service[] {
   ]
 }
 
+const drillAddress = '10.97.0.1'
+const collectable = { NODE_OPTIONS: `--import=${join(import.meta.dirname, 'collect_garbage.ts')}` }
+
 const passwordOf = { gatehouse_owner: 'PASSWORD-5', gatehouse_app: 'PASSWORD-4' }
 
 function controlPlaneEnvironment(folder: string, address: string, role: keyof typeof passwordOf = 'gatehouse_app') {
@@ -150,6 +158,9 @@ function controlPlaneEnvironment(folder: string, address: string, role: keyof ty
     GATEHOUSE_REQUESTS_PER_MINUTE: '0',
     GATEHOUSE_DOMAIN_OWNERSHIP: 'trusted',
     GATEHOUSE_TCP_PORTS: '20000-20009',
+    GATEHOUSE_WEBHOOK_ALLOW: drillAddress,
+    NODE_EXTRA_CA_CERTS: join(folder, 'receiver.pem'),
+    ...collectable,
   }
 }
 
@@ -174,6 +185,7 @@ function edge(folder: string, machine: Machine, signingKey: string): Service {
     GATEHOUSE_EDGE_MAX_CONNECTIONS: '1000',
     GATEHOUSE_EDGE_DRAIN_DELAY_SECONDS: '3',
     GATEHOUSE_EDGE_DRAIN_DEADLINE_SECONDS: '5',
+    ...collectable,
   }
   return makeService(machine, 'edge', [process.execPath, program, 'edge'], { folder, env })
 }
@@ -248,6 +260,8 @@ export async function startCluster(folder: string): Promise<Cluster> {
   writeFileSync(join(folder, 'secrets.key'), `${Buffer.alloc(32, 'a key for the drill').toString('base64')}\n`, {
     mode: 0o600,
   })
+  const receiver = { address: drillAddress, ...newCertificate([drillAddress]) }
+  writeFileSync(join(folder, 'receiver.pem'), receiver.certificate_pem)
   const control = ['control-1', 'control-2'] as const
   const owner = {
     ...controlPlaneEnvironment(folder, addresses['control-1'], 'gatehouse_owner'),
@@ -259,7 +273,7 @@ export async function startCluster(folder: string): Promise<Cluster> {
       encoding: 'utf8',
     })
   command('migrate')
-  const { token, signing_key } = JSON.parse(command('bootstrap'))
+  const { token, account_id: account, signing_key } = JSON.parse(command('bootstrap'))
   for (const name of control) {
     const env = controlPlaneEnvironment(folder, addresses[name])
     services.push(makeService(machines[name], 'serve', [process.execPath, program, 'serve'], { folder, env }))
@@ -278,6 +292,8 @@ export async function startCluster(folder: string): Promise<Cluster> {
     services,
     service,
     token,
+    account,
+    receiver,
     command,
     onSocket,
     primary,

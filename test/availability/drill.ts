@@ -1,7 +1,7 @@
 // `npm run drill -- availability [--minutes N] [--older FILE] [rehearsal…]`: the reference architecture of docs/operate/high-availability.md
 // in network namespaces, under faults: no acknowledged change is lost, and never two primaries are written to. Needs root,
 // and Debian's patroni, etcd-server, keepalived, nftables and postgresql. Rehearsals: ledger, failover, histories, partitions,
-// rolling, and skew with `--older`, the main.js of another build.
+// rolling, soak, and skew with `--older`, the main.js of another build.
 import { spawnSync } from 'node:child_process'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -9,6 +9,7 @@ import { isLinearizable } from './linearizable.ts'
 import { afterLoss, apiOf, bothNodes, deleteEdge, isPrimary, progress, type Rehearsal, underLoad } from './load.ts'
 import { controlOfPartitions, partitions } from './partitions.ts'
 import { controlOfRolling, rolling } from './rolling.ts'
+import { controlOfSoak, soak } from './soak.ts'
 import { pause, poll } from './wait.ts'
 
 const ledgerUnderKills: Rehearsal = async (cluster, forMs) => {
@@ -203,4 +204,5 @@ export const rehearsals: Record<string, { rehearse: Rehearsal; control?: Rehears
   histories: { rehearse: histories, control: controlOfHistories },
   partitions: { rehearse: partitions, control: controlOfPartitions },
   rolling: { rehearse: rolling, control: controlOfRolling },
+  soak: { rehearse: soak, control: controlOfSoak },
 }

@@ -3,7 +3,7 @@ import type { Cluster } from './cluster.ts'
 import { other, powerOff, powerOn, primaryOf, untilStandby } from './faults.ts'
 import { longestGap, newLedger, work } from './ledger.ts'
 import { apiOf, bothNodes, deleteEdge, isPrimary, progress, type Rehearsal, underLoad } from './load.ts'
-import { failuresOf, startTraffic, type Traffic } from './traffic.ts'
+import { startTraffic, type Traffic, trafficFaults } from './traffic.ts'
 import { pause, poll } from './wait.ts'
 
 /** Everything restarted in turn, as for an upgrade: systemctl restart, and a switchover for PostgreSQL. */
@@ -42,12 +42,6 @@ export const rolling: Rehearsal = async (cluster) => {
 
 /** In seconds. Most of it is the time until clients have found another process. */
 const longestRestart = 10
-
-function trafficFaults(traffic: Traffic): string[] {
-  const failed = Object.values(traffic.failures).reduce((sum, count) => sum + count, 0)
-  console.log(`   ${traffic.sent} requests of visitors, ${failed} failed ${failuresOf(traffic)}`)
-  return failed > 0 ? [`${failed} of ${traffic.sent} requests failed at the edge: ${failuresOf(traffic)}`] : []
-}
 
 /** Edge nodes that end without draining, and both control planes at once: the rehearsal must notice each. */
 export const controlOfRolling: Rehearsal = async (cluster) => {

@@ -11,6 +11,8 @@ const checkEveryMs = 500
 export type Traffic = {
   sent: number
   failures: Record<string, number>
+  /** How long each answer took. */
+  tookMs: number[]
   /** The nodes that get requests. */
   readonly ready: ReadonlySet<string>
   end: () => Promise<void>
@@ -27,7 +29,7 @@ export async function startTraffic(cluster: Cluster, api: Call, ledger: Ledger):
   if (status !== 201) throw new Error(`the route of the visitors: ${JSON.stringify(body)}`)
   ledger.entries.push({ id: body.id, path, value: 'alive' })
   const ready = new Set<string>()
-  const traffic = { sent: 0, failures: {} as Record<string, number>, ready, end }
+  const traffic = { sent: 0, failures: {} as Record<string, number>, tookMs: [] as number[], ready, end }
   let isOver = false
   const check = async (name: (typeof nodes)[number]) => {
     while (!isOver) {
@@ -44,7 +46,9 @@ export async function startTraffic(cluster: Cluster, api: Call, ledger: Ledger):
   const underWay = new Set<Promise<void>>()
   const send = async (name: (typeof nodes)[number] | undefined) => {
     traffic.sent++
+    const began = performance.now()
     const outcome = name ? await ask(cluster.machines[name].address, path) : 'no node is ready'
+    traffic.tookMs.push(performance.now() - began)
     if (outcome !== targetOf('alive')) traffic.failures[outcome] = (traffic.failures[outcome] ?? 0) + 1
   }
   const visitors = async () => {
@@ -83,7 +87,14 @@ const ask = (host: string, path: string): Promise<string> =>
     outgoing.end()
   })
 
-export const failuresOf = ({ failures }: Traffic): string =>
+const failuresOf = ({ failures }: Traffic): string =>
   Object.entries(failures)
     .map(([what, count]) => `${count} × ${what}`)
     .join(', ')
+
+/** Prints what the visitors had. */
+export function trafficFaults(traffic: Traffic): string[] {
+  const failed = Object.values(traffic.failures).reduce((sum, count) => sum + count, 0)
+  console.log(`   ${traffic.sent} requests of visitors, ${failed} failed ${failuresOf(traffic)}`)
+  return failed > 0 ? [`${failed} of ${traffic.sent} requests failed at the edge: ${failuresOf(traffic)}`] : []
+}
