@@ -50,7 +50,8 @@ async function sampleUnderLoad(
   const client = createPacedClient(apiOf(cluster))
   const wrong: string[] = []
   const during = async (ledger: Ledger) => {
-    const traffic = await startTraffic(cluster, apiOf(cluster), ledger)
+    // So many that the ring of log lines in HAProxy, 8 MiB, is full within nine minutes.
+    const traffic = await startTraffic(cluster, apiOf(cluster), ledger, 10)
     const endMixedLoad = await startMixedLoad(cluster, client)
     const until = Date.now() + forMs
     for (let next = Date.now() + intervalOf(forMs); next <= until; next += intervalOf(forMs)) {

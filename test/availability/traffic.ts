@@ -5,7 +5,6 @@ import { type Ledger, redirectTo, targetOf } from './ledger.ts'
 import { pause } from './wait.ts'
 
 const nodes = ['edge-1', 'edge-2'] as const
-const everyMs = 20
 const checkEveryMs = 500
 
 export type Traffic = {
@@ -22,7 +21,7 @@ export type Traffic = {
  * Requests of visitors, each on a connection of its own, sent to both edge nodes in turn as a load balancer does that asks
  * each for /readyz twice a second. It repeats nothing.
  */
-export async function startTraffic(cluster: Cluster, api: Call, ledger: Ledger): Promise<Traffic> {
+export async function startTraffic(cluster: Cluster, api: Call, ledger: Ledger, everyMs = 20): Promise<Traffic> {
   const path = '/alive'
   const route = { match_type: 'exact_path', match: path, ...redirectTo('alive') }
   const { status, body } = await api('POST', `/edges/https/${ledger.edgeId}/routes?wait=applied`, route)

@@ -15,6 +15,7 @@ const steady: Record<string, [Series['unit'], number[]]> = {
   'garbage that is collected every four minutes': ['MiB', over(20, (minute) => 100 + sawTooth(minute, 4, 60))],
   'garbage that is collected when a lot of it is there': ['MiB', over(60, (minute) => 100 + sawTooth(minute, 13, 80))],
   'warming up in the first third': ['MiB', over(30, (minute) => 150 - 50 * Math.exp(-minute / 2))],
+  'a buffer that is full after two thirds of the time': ['MiB', over(24, (minute) => 20 + Math.min(minute, 16) / 2)],
   'a cache that fills by five percent an hour': ['MiB', over(60, (minute) => 100 + (5 * minute) / 60)],
   'a pool that grows once': ['count', over(20, (minute) => (minute < 12 ? 30 : 34))],
   'connections that come and go': ['count', over(20, () => Math.round(40 + noise(12)))],

@@ -27,8 +27,9 @@ export function trendOf(series: Series, samplesPerHour: number): Trend {
   const later = values.slice(third)
   const [first, last] = [median(values.slice(0, third)), median(values.slice(-third))]
   const perHour = slope(later) * samplesPerHour
+  const limit = Math.max(steadyMiB, steadyShare * first)
   const isFault = {
-    MiB: () => isRising(later) && perHour > Math.max(steadyMiB, steadyShare * first),
+    MiB: () => perHour > limit && isRising(later, limit / samplesPerHour),
     count: () => isRising(later),
     ms: () => last > 2 * first,
   }[series.unit]
@@ -39,15 +40,19 @@ export function trendOf(series: Series, samplesPerHour: number): Trend {
   return { first, last, perHour, fault }
 }
 
-/** Compares minima, because what is left after garbage collection rises only if something leaks. */
-function isRising(values: readonly number[]): boolean {
+/**
+ * Compares minima, because what is left after garbage collection rises only if something leaks. In the second half it must
+ * still rise by more than `perSample`: a buffer or a cache that fills has an end.
+ */
+function isRising(values: readonly number[], perSample = 0): boolean {
   const size = values.length / parts
   if (size < 1) return false
   const minima = Array.from({ length: parts }, (_, part) =>
     Math.min(...values.slice(Math.round(part * size), Math.round((part + 1) * size))),
   )
   const rises = minima.flatMap((minimum, at) => minima.slice(at + 1).map((later) => Math.sign(later - minimum)))
-  return rises.reduce((sum, sign) => sum + sign, 0) >= clearlyRising
+  const [middle = 0, , end = 0] = minima.slice(parts / 2)
+  return rises.reduce((sum, sign) => sum + sign, 0) >= clearlyRising && (end - middle) / (2 * size) > perSample
 }
 
 const median = (values: readonly number[]): number =>
