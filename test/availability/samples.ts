@@ -68,10 +68,10 @@ export function newSamples(cluster: Cluster): Samples {
         () => 0,
       )
     }
-    add(`${shown} on ${name}: memory`, 'MiB', sum.memory)
+    add(`${name} ${shown}: memory`, 'MiB', sum.memory)
     const filesOfBackends = program === 'postgres' ? 'each connection keeps up to 1,000 files open' : undefined
-    add(`${shown} on ${name}: descriptors`, 'count', sum.descriptors, filesOfBackends)
-    add(`${shown} on ${name}: threads`, 'count', sum.threads)
+    add(`${name} ${shown}: descriptors`, 'count', sum.descriptors, filesOfBackends)
+    add(`${name} ${shown}: threads`, 'count', sum.threads)
   }
   const take = async () => {
     for (const name of ['control-1', 'control-2', 'edge-1', 'edge-2'] as const)

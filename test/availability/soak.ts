@@ -36,7 +36,7 @@ export const controlOfSoak: Rehearsal = async (cluster, forMs) => {
   const { series, faults } = await sampleUnderLoad(cluster, controlMs, leak).finally(() => agent.destroy())
   const grown = growthFaults(series, 3_600_000 / intervalOf(controlMs))
   for (const fault of grown) console.log(`   found: ${fault}`)
-  const isFound = grown.some((fault) => fault.startsWith('serve on control-1: descriptors'))
+  const isFound = grown.some((fault) => fault.startsWith('control-1 serve: descriptors'))
   return [...faults, ...(isFound ? [] : [`the control did not find ${open} connections that stayed open`])]
 }
 
