@@ -17,7 +17,7 @@ import { ask } from '../src/agent/haproxy/process/runtime.ts'
 import { lineSocket, loadedCertificateFolder, policyFolder } from '../src/agent/haproxy/settings.ts'
 import { type IdPrefix, newId } from '../src/kernel/ids.ts'
 import { policyFile } from '../test/agent/proxy_harness.ts'
-import { discardLines, type HeaderOperations, startOthers } from './edge_proxy_others.ts'
+import { discardLines, type HeaderOperations, isOpen, startOthers } from './edge_proxy_others.ts'
 import { proxySettings } from './harness/proxy_settings.ts'
 import type { Compared } from './harness/side_by_side.ts'
 import { shown, spreadOf } from './harness/statistics.ts'
@@ -190,6 +190,9 @@ async function startOurs(count: number, hash: string) {
 // HAProxy would outlive us.
 process.on('SIGINT', () => void running?.stop().finally(() => process.exit(130)))
 
+// HAProxy outlives a bench that is killed, and would share its port with this one.
+for (const port of Object.values(ports))
+  if (await isOpen(port)) throw new Error(`something listens on port ${port}; end it first`)
 const hash = await prepareFiles()
 try {
   if (what === 'all' || what === 'cold') {

@@ -161,6 +161,15 @@ export async function discardLines(socket: string): Promise<void> {
   reader.unref()
 }
 
+export const isOpen = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.on('error', () => resolve(false))
+  })
+
 /** Resolves to the process ids of the proxies. */
 export async function startOthers(options: Options): Promise<Record<'bare' | 'byHand' | 'logged', number>> {
   const start = async (name: string, of: 'proxy' | 'load', text: string): Promise<ChildProcess> => {
@@ -188,9 +197,7 @@ export async function startOthers(options: Options): Promise<Record<'bare' | 'by
     options.ports.byHandHttps,
     options.ports.loggedHttps,
   ]) {
-    const answers = () =>
-      new Promise((resolve) => connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false)))
-    while (!(await answers())) await setTimeout(50)
+    while (!(await isOpen(port))) await setTimeout(50)
   }
   return { bare: others.bare.pid ?? 0, byHand: others.byHand.pid ?? 0, logged: others.logged.pid ?? 0 }
 }
