@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import { usageMetrics } from '../../src/agent/haproxy/config/limits.ts'
 import { parseCidr } from '../../src/kernel/ip/cidr.ts'
-import { get, putHttpsEdge, putRoute, startHttpUpstream } from '../agent/http_harness.ts'
+import { get, putHttpsEdge, putRoute, type RouteOptions, startHttpUpstream } from '../agent/http_harness.ts'
 import { type Edge, firstBytes, id, openConnection, startEdge, startUpstream } from '../agent/proxy_harness.ts'
 import { holdsFor, pause, poll } from '../harness/poll.ts'
 
@@ -146,16 +146,25 @@ async function startSilent(t: TestContext) {
   return server.address() as { port: number }
 }
 
-for (const [limit, share] of [
-  ['source', { perSource: 20 }],
-  ['edge', { perEdge: 20 }],
-  ['account', { perAccount: 20 }],
-] as const) {
-  test(`row 2: HTTPS requests in flight are limited by ${limit}, including those that share a connection`, async (t) => {
+const changes = { add: [['X-One', '1'] as [string, string]], remove: [] }
+const policy = id('ipp')
+// Requests leave the fast path in several places, each of which has to count them.
+for (const [limit, share, kind, options] of [
+  ['source', { perSource: 20 }, 'no module', {}],
+  ['edge', { perEdge: 20 }, 'no module', {}],
+  ['account', { perAccount: 20 }, 'no module', {}],
+  ['edge', { perEdge: 20 }, 'response headers', { response_headers: changes }],
+  ['edge', { perEdge: 20 }, 'request headers', { headers: changes }],
+  ['edge', { perEdge: 20 }, 'timeouts', { timeouts: { response_seconds: 60 } }],
+  ['edge', { perEdge: 20 }, 'a policy', { policies: [policy] }],
+  ['edge', { perEdge: 20 }, 'a policy and request headers', { policies: [policy], headers: changes }],
+] as [string, Partial<typeof roomy>, string, RouteOptions][]) {
+  test(`row 2: HTTPS requests in flight to a route with ${kind} are limited by ${limit}, including those that share a connection`, async (t) => {
     const edge = await startEdge(t, { certificates, limits: { ...roomy, ...share } })
     const silent = await startSilent(t)
     const honest = await startHttpUpstream(t, 'honest')
-    await putRoute(edge, await putHttpsEdge(edge, ['slow.example.com:443']), silent)
+    await edge.put({ [`policy.${policy}`]: await edge.writePolicyFile('allow 127.0.0.0/8') })
+    await putRoute(edge, await putHttpsEdge(edge, ['slow.example.com:443']), silent, options)
     await putRoute(edge, await putHttpsEdge(edge), honest)
     const session = connectHttp2('https://slow.example.com', {
       createConnection: () =>

@@ -74,7 +74,7 @@ export const fastPath = (settings: ProxySettings) => {
   # A route with one policy and nothing else.${onePolicy(settings, 'http-request', 'txn.entry', 'only_policies !guarded')}${askOnePolicy('http-request', `has_policy ${mayLeave}`)}
   http-request allow if allowed${leaveOtherReadings(settings)}
 ${findResponseLists(settings)}
-  http-request allow if has_response_lists ${mayLeave} { ${hasOnlyResponseHeaders} }
+  http-request allow if has_response_lists ${mayLeave} few_changed { ${hasOnlyResponseHeaders} }
 ${findCors(settings).slice(1)}
   http-request unset-var(txn.address) if has_redirect || has_response_headers !has_response_lists || ${leavesCors}
 
