@@ -43,7 +43,8 @@ export async function comparePaths(scope: Scope, count: number, workers = 12): P
     () => {},
   )
   const events = { fast: eventsOf(fast.edge), careful: eventsOf(careful.edge) }
-  const fastShare = (await backendTotal(fast.edge, 'stot', 'https_plain')) / reached.fast
+  const fastTotals = ['https_plain', 'https_plain_changed'].map((name) => backendTotal(fast.edge, 'stot', name))
+  const fastShare = (await Promise.all(fastTotals)).reduce((sum, count) => sum + count, 0) / reached.fast
   return { differences, statuses, fastShare, reached, events }
 }
 
