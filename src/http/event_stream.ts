@@ -11,7 +11,7 @@ const heartbeatMs = 10_000
 const recheckMs = 2_000
 const maxRecheckMs = 5_000
 /**
- * Buffer for a slow reader. Events that do not fit are dropped, and the reader is told how many. A node reports up to a
+ * Buffer for a slow reader. Events that do not fit are dropped, and the stream reports their number. A node reports up to a
  * hundred requests at a time, and reports of two nodes must fit.
  */
 const bufferBytes = 512 * 1024

@@ -37,9 +37,9 @@ const meantOtherwise = '\\.(?:[A-Za-z][A-Za-z0-9]{1,4}/|/|$)|/\\('
 const unusualToSome = `[A-Z]|./$|${meantOtherwise}`
 
 /**
- * Another route could be meant where the edge has restricted ones: to a server that ignores case or a slash at the end, or to
- * some for the characters above. A path with none of these is what a restricted route is found by, unless the match of one
- * is spelled in such a way itself. Without an address the request is not reachable here, and left to the careful path.
+ * On an edge with restricted routes, a server that ignores case or a trailing slash, or that reads the characters above
+ * differently, could serve another route. A path without any of these finds a restricted route and its guard under the same
+ * key, unless the route's own match contains one. In doubt, unsetting the address leaves the request to the careful path.
  */
 const findGuards = (settings: ProxySettings) => `
   http-request set-var(txn.guarded) var(txn.edge),map_str(${mapFile(settings, 'guarded')})
